@@ -1,0 +1,62 @@
+# What every target of ours is compiled with. Linked PRIVATE, so nothing of it reaches users.
+#
+#   kvpool_options      warnings, include root, sanitizer: our own code
+#   kvpool_rpc_options  the same, for generated code and gRPC reactors: they are built without
+#                       TSan and without UBSan (see docs/decisions/sanitizers.md)
+
+find_program(KVPOOL_CCACHE ccache)
+if(KVPOOL_CCACHE)
+  # Base directory and no hashed cwd: a fresh clone elsewhere reuses the cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      ${KVPOOL_CCACHE})
+endif()
+
+add_library(kvpool_includes INTERFACE)
+target_include_directories(kvpool_includes INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+
+add_library(kvpool_warnings INTERFACE)
+target_compile_options(kvpool_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
+  -Woverloaded-virtual -Wimplicit-fallthrough
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
+
+add_library(kvpool_options INTERFACE)
+add_library(kvpool_rpc_options INTERFACE)
+target_link_libraries(kvpool_options INTERFACE kvpool_includes kvpool_warnings)
+target_link_libraries(kvpool_rpc_options INTERFACE kvpool_includes)
+
+if(KVPOOL_SANITIZER STREQUAL "asan")
+  set(kvpool_ubsan_flags -fsanitize=undefined -fno-sanitize-recover=undefined)
+  target_compile_options(kvpool_options INTERFACE
+    -fsanitize=address -fno-omit-frame-pointer ${kvpool_ubsan_flags})
+  target_compile_options(kvpool_rpc_options INTERFACE
+    -fsanitize=address -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(KVPOOL_SANITIZER STREQUAL "tsan")
+  target_compile_options(kvpool_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  # Executables and our own libraries link the runtime; the uninstrumented shared library finds
+  # it in the executable.
+  target_link_options(kvpool_options INTERFACE -fsanitize=thread)
+elseif(NOT KVPOOL_SANITIZER STREQUAL "")
+  message(FATAL_ERROR "KVPOOL_SANITIZER is '${KVPOOL_SANITIZER}': asan, tsan or nothing")
+endif()
+
+# Libraries that hold generated code or reactors: SHARED under TSan, so that
+# ignore_noninstrumented_modules can tell them from ours; STATIC otherwise.
+if(KVPOOL_SANITIZER STREQUAL "tsan")
+  set(KVPOOL_RPC_LIBRARY_TYPE SHARED)
+else()
+  set(KVPOOL_RPC_LIBRARY_TYPE STATIC)
+endif()
+
+if(KVPOOL_CLANG_TIDY)
+  find_program(KVPOOL_CLANG_TIDY_PROGRAM NAMES clang-tidy REQUIRED)
+endif()
+
+# Turns clang-tidy on for one target: core, server and client call it, tests do not.
+function(kvpool_lint target)
+  if(KVPOOL_CLANG_TIDY)
+    set_target_properties(${target} PROPERTIES CXX_CLANG_TIDY "${KVPOOL_CLANG_TIDY_PROGRAM};--quiet")
+  endif()
+endfunction()

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/layout/pool_layout.h"
+
+namespace kvpool {
+
+enum class DeviceKind : uint8_t { kHost, kCuda };
+
+struct DeviceInfo {
+  DeviceKind kind{};
+  std::string uuid;  // CUDA: "GPU-..." or "MIG-...". Empty for the host.
+  std::string name;
+};
+
+// Called once, when a device operation is over, on a thread of the device's choosing, maybe
+// before the operation's call returns. Must not block.
+using Completion = absl::AnyInvocable<void(absl::Status)>;
+
+// A run of bytes of a region. Requires offset + size <= the region's size.
+struct Extent {
+  uint64_t offset_bytes = 0;
+  uint64_t size_bytes = 0;
+};
+
+// One run to copy, from one region to another or within one; not overlapping.
+struct CopyExtent {
+  uint64_t source_bytes = 0;       // Offset in the source region.
+  uint64_t destination_bytes = 0;  // Offset in the destination region.
+  uint64_t size_bytes = 0;
+};
+
+// One device allocation: a shard's memory. Zero when made on the host. Freed when destroyed;
+// mappings in other processes live on. Thread-safe.
+class Region {
+ public:
+  virtual ~Region() = default;
+
+  virtual uint64_t size_bytes() const = 0;
+  // A memfd, sealed against shrinking and growing, owned by the region: valid while it lives.
+  // -1 for memory that is not the host's.
+  virtual int shared_fd() const = 0;
+};
+
+// Device allocates memory that other processes can map, and moves bytes in it.
+//
+// Operations are asynchronous: each returns at once and ends by its completion, when its effect
+// is complete on the device. The spans that they are given must stay valid until then. Regions
+// must outlive the operations on them. Thread-safe.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const DeviceInfo& info() const = 0;
+
+  // Total and free bytes, now.
+  virtual absl::StatusOr<DeviceMemory> QueryMemory() const = 0;
+
+  // Allocates a region of `size_bytes`. `name` shows in /proc/<pid>/maps, for people.
+  // RESOURCE_EXHAUSTED, saying how much is needed and how much there is, where there is no room;
+  // nothing is left behind then.
+  virtual absl::StatusOr<std::unique_ptr<Region>> Allocate(uint64_t size_bytes,
+                                                           absl::string_view name) = 0;
+
+  // Sets every byte of the extents to `value`.
+  virtual void Fill(Region& region, std::span<const Extent> extents, uint8_t value,
+                    Completion done) = 0;
+
+  // Copies each extent from `source`, which is this device's, to `destination`, which may be any
+  // device's.
+  virtual void Copy(const Region& source, Region& destination,
+                    std::span<const CopyExtent> extents, Completion done) = 0;
+
+  // Reads the extents, one after the other, into `bytes`, which is exactly as long.
+  virtual void Read(const Region& region, std::span<const Extent> extents,
+                    std::span<std::byte> bytes, Completion done) = 0;
+
+  // The reverse.
+  virtual void Write(Region& region, std::span<const Extent> extents,
+                     std::span<const std::byte> bytes, Completion done) = 0;
+};
+
+}  // namespace kvpool

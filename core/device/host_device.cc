@@ -1,0 +1,1 @@
+#include "core/device/host_device.h"

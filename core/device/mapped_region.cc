@@ -1,0 +1,1 @@
+#include "core/device/mapped_region.h"

@@ -1,0 +1,1 @@
+#include "core/layout/dtype.h"

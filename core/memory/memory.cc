@@ -1,0 +1,1 @@
+#include "core/memory/memory.h"

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/device/device.h"
+#include "core/ids.h"
+#include "core/layout/pool_layout.h"
+
+namespace kvpool {
+
+enum class Side : uint8_t { kK, kV };
+
+// Some bytes of one side of one layer of one block in one shard.
+struct PieceRange {
+  uint32_t shard = 0;
+  BlockId block{};
+  uint32_t layer = 0;
+  Side side{};
+  uint64_t offset_bytes = 0;  // From the start of the block's side.
+  uint64_t size_bytes = 0;
+};
+
+// A pool's bytes: a region on a device for each shard, all in one layout. Moves bytes and decides
+// nothing: who may touch which block, and when, is its caller's business.
+//
+// Operations are asynchronous, as Device's; with blocks it means every shard. Blocks must be in
+// range. Thread-safe.
+class Memory {
+ public:
+  // Allocates a region on each of `devices`, which must outlive it: one for each of
+  // `layout.spec.devices`, in order. Frees what it had where one fails.
+  static absl::StatusOr<std::unique_ptr<Memory>> Create(const PoolLayout& layout,
+                                                        std::span<Device* const> devices);
+
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  // Fills every byte of K and V of every layer of the blocks, in every shard.
+  void Fill(std::span<const BlockId> blocks, uint8_t value, Completion done);
+
+  // Copies whole blocks, source i to destination i, shard to shard, between pools of the same
+  // fingerprint and number of shards. `destination` may be this.
+  void Copy(std::span<const BlockId> sources, Memory& destination,
+            std::span<const BlockId> destinations, Completion done);
+
+  // INVALID_ARGUMENT, naming it, where `range` names no shard, layer, side or block of the pool
+  // (also V where there is none); OUT_OF_RANGE where it passes the end of its side.
+  absl::Status Check(const PieceRange& range) const;
+
+  // Reads or writes one range that Check accepts; the bytes are exactly as long.
+  void Read(const PieceRange& range, std::span<std::byte> bytes, Completion done);
+  void Write(const PieceRange& range, std::span<const std::byte> bytes, Completion done);
+
+  const PoolLayout& layout() const { return layout_; }
+  std::span<const std::unique_ptr<Region>> regions() const { return regions_; }
+
+ private:
+  Memory(const PoolLayout& layout, std::span<Device* const> devices);
+
+  const PoolLayout layout_;
+  const std::vector<Device*> devices_;
+  std::vector<std::unique_ptr<Region>> regions_;  // One a shard.
+};
+
+}  // namespace kvpool

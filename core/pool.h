@@ -1,0 +1,174 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/clock.h"
+#include "core/device/device.h"
+#include "core/ledger/ledger.h"
+#include "core/memory/checksum.h"
+#include "core/memory/memory.h"
+#include "core/mutex.h"
+
+namespace kvpool {
+
+// What a pool tells of its sessions. Called without the pool's mutex, on any thread, in the order
+// in which things happened to one session; must not block.
+class PoolObserver {
+ public:
+  virtual ~PoolObserver() = default;
+  virtual void OnSessionEnded(const SessionId& session, SessionEnd reason) = 0;
+  virtual void OnSessionForgotten(const SessionId& session) = 0;
+  virtual void OnMemberGone(const SessionId& session) = 0;
+};
+
+struct PoolOptions {
+  PoolLayout layout;
+  LedgerLimits limits;
+  bool trace = false;
+  Duration claim_grace{};
+};
+
+// Bytes of a block on their way to or from a client.
+struct BlockPiece {
+  PieceRange range;
+  std::string data;
+};
+
+struct LayerChecksum {
+  SideChecksum prefix_k, prefix_v, suffix_k, suffix_v;
+};
+
+struct BlockChecksum {
+  SideChecksum k, v;
+};
+
+// Pool is a ledger and a memory behind one mutex, and the order of the two in each call: who may
+// touch which bytes is settled by the ledger, then the bytes move without the mutex, then the
+// ledger is told.
+//
+// Callbacks are called exactly once, without the mutex, on the caller's thread or a device's; they
+// must not block. Calls keep the pool alive until their callback is over. Ledger says what each
+// call does and how it fails. Thread-safe.
+class Pool : public std::enable_shared_from_this<Pool> {
+ public:
+  using Done = absl::AnyInvocable<void(absl::Status)>;
+  using AllocCallback = absl::AnyInvocable<void(absl::StatusOr<AllocAnswer>)>;
+
+  // Allocates the memory on `devices` (one a shard). `observer` and the devices must outlive it.
+  static absl::StatusOr<std::shared_ptr<Pool>> Create(PoolOptions options,
+                                                      std::span<Device* const> devices,
+                                                      Clock clock, PoolObserver& observer);
+
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool();
+
+  // --- Sessions: as Ledger's ---
+  absl::StatusOr<Duration> OpenSession(const OpenSessionCall& call);
+  absl::Status Attach(const Caller& caller, ProcessId process);
+  void Detach(const SessionId& session);
+  absl::Status AddProcess(const Caller& caller, ProcessId process);
+  absl::Status CloseSession(const Caller& caller);
+  absl::Status TerminateSession(const SessionId& session, bool release_claims);
+  void ProcessGone(ProcessId process);
+
+  // --- Blocks ---
+
+  // Answers by `done`, at once where it can. Returns what Cancel takes, or 0 where `done` has been
+  // called already.
+  PendingId Alloc(const AllocCall& call, AllocCallback done);
+  // Withdraws a call that still waits: its callback is called with CANCELLED, and it got nothing.
+  // Else nothing happens, and the callback has been or will be called with the call's own result.
+  void Cancel(PendingId id);
+  absl::Status IncRef(const IncRefCall& call);
+  absl::StatusOr<DecRefAnswer> DecRef(const DecRefCall& call);
+
+  // --- Bytes ---
+
+  // Fills whole blocks that the session holds and that are not sealed nor claimed, in slices.
+  // `fill` is kZero or kPoison.
+  void FillBlocks(const Caller& caller, std::vector<BlockRef> blocks, Fill fill, Done done);
+
+  // Copies source i of `source` to destination i of `destination` (maybe the same pool), in
+  // slices. `destination_session` absent: the caller's.
+  // Errors: INVALID_ARGUMENT, lists of different lengths, or a destination listed twice or also a
+  // source; FAILED_PRECONDITION, LAYOUT_MISMATCH, or as Ledger::Pin.
+  static void CopyBlocks(std::shared_ptr<Pool> source, std::shared_ptr<Pool> destination,
+                         const Caller& caller, std::vector<BlockRef> sources,
+                         std::vector<BlockRef> destinations,
+                         std::optional<SessionId> destination_session, Done done);
+
+  // The bytes of blocks that the session holds, in pieces under 1 MiB: blocks in the order given,
+  // layers ascending, K then V (not a V that aliases K).
+  class Reader {
+   public:
+    virtual ~Reader() = default;
+    // Reads the next piece; an absent one is the end. One call at a time. ABORTED where a block
+    // was let go (or let go and taken again) meanwhile.
+    virtual void Next(absl::AnyInvocable<void(absl::StatusOr<std::optional<BlockPiece>>)> done) = 0;
+  };
+  // `layers` empty: all. Errors: INVALID_ARGUMENT, naming a shard, a layer or a block that is not
+  // there; NOT_HELD and STALE_BLOCK. The session does not expire while the reader lives.
+  absl::StatusOr<std::unique_ptr<Reader>> OpenReader(const Caller& caller,
+                                                     std::vector<BlockRef> blocks,
+                                                     std::vector<uint32_t> layers, uint32_t shard);
+
+  // Writes one piece into a block that the session holds and that is not sealed nor claimed.
+  // Checked whole before its bytes move.
+  void Write(const Caller& caller, BlockPiece piece, Done done);
+
+  // As Ledger's: for streams of Write calls.
+  absl::Status BeginCall(const Caller& caller);
+  void EndCall(const SessionId& session);
+
+  // Checksums of live blocks' bytes, a layer at a time: those before `boundary` of the list apart
+  // from the rest. V is all zero where it aliases K or is not there.
+  // Errors: INVALID_ARGUMENT, a block or shard out of range; FAILED_PRECONDITION (NOT_LIVE), a
+  // free block; ABORTED (STALE_BLOCK), a block at another generation than given, before or after.
+  void ChecksumLayers(
+      std::vector<BlockRef> blocks, uint32_t boundary, uint32_t shard,
+      absl::AnyInvocable<void(absl::StatusOr<std::vector<LayerChecksum>>)> done);
+  // Of one layer, one entry a block of the list.
+  void ChecksumBlocks(
+      std::vector<BlockRef> blocks, uint32_t layer, uint32_t shard,
+      absl::AnyInvocable<void(absl::StatusOr<std::vector<BlockChecksum>>)> done);
+
+  // --- Time ---
+
+  // Does what fell due, and one slice of reclaiming. Returns when to call it again: now, if more
+  // is to be reclaimed; absent: when something happens.
+  std::optional<TimePoint> Advance();
+
+  // --- Inspection ---
+  LedgerCounts counts() const;
+  bool is_idle() const;
+  BlockInfo GetBlock(BlockId block) const;
+  std::vector<BlockInfo> ListBlocks(uint32_t first, uint32_t count) const;
+  std::string TraceLine(BlockId block) const;
+  absl::StatusOr<SessionInfo> GetSession(const SessionId& session, uint32_t max_blocks) const;
+  std::vector<SessionInfo> ListSessions() const;
+  absl::Status CheckInvariants() const;
+  const PoolLayout& layout() const { return memory_->layout(); }
+  const Memory& memory() const { return *memory_; }
+
+ private:
+  Pool(PoolOptions options, std::unique_ptr<Memory> memory, Clock clock, PoolObserver& observer);
+
+  const std::unique_ptr<Memory> memory_;
+  const Clock clock_;
+  PoolObserver& observer_;
+
+  mutable Mutex mutex_;
+  Ledger ledger_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace kvpool

@@ -1,0 +1,1 @@
+#include "server/pool_registry.h"

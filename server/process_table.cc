@@ -1,0 +1,1 @@
+#include "server/process_table.h"

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <grpcpp/server_builder.h>
+
+#include "core/executor.h"
+#include "server/peer.h"
+#include "server/pool_registry.h"
+#include "server/session_hub.h"
+
+namespace kvpool::server {
+
+// What the services work with. All of it outlives them.
+struct ServiceContext {
+  PoolRegistry& pools;
+  SessionHub& sessions;
+  PeerTable& peers;
+  ProcessTable& processes;
+  Executor& workers;   // Slices of byte operations, hashing.
+  Executor& creation;  // Creating and deleting pools: long, and rare.
+  LedgerLimits limits;
+  uint32_t max_message_bytes;
+  std::string version;
+  std::string daemon_epoch;
+  std::chrono::system_clock::time_point start_time;
+  Clock clock;
+  bool trace;
+  std::vector<std::string> warnings;
+  // Set by the daemon: OpenSession is refused with STARTING or DRAINING.
+  std::atomic<bool>& starting;
+  std::atomic<bool>& draining;
+};
+
+// The gRPC services: they translate, check the peer's role and call; they decide nothing.
+// Destroyed after the server that they are registered with.
+class Services {
+ public:
+  explicit Services(ServiceContext context);
+  ~Services();
+
+  Services(const Services&) = delete;
+  Services& operator=(const Services&) = delete;
+
+  // Registers BlockService, InspectService and AdminService, and the interceptor that refuses
+  // what a peer's role does not allow.
+  void Register(grpc::ServerBuilder& builder);
+
+ private:
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kvpool::server

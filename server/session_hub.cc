@@ -1,0 +1,1 @@
+#include "server/session_hub.h"

@@ -1,0 +1,1 @@
+#include "server/worker_pool.h"
