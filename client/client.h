@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "client/options.h"
+#include "client/session.h"
+
+namespace kvpool::client {
+
+class ClientCore;
+
+// A worker's connection to the kvpool daemon of its node.
+//
+//   auto client = kvpool::client::Client::Create({});
+//   auto session = client->OpenSession({.pool = "llama", .client_name = "decode-0"});
+//   auto mapping = (*session)->Map();
+//   auto blocks = (*session)->Alloc(4);
+//   std::span<std::byte> k = mapping->mutable_k(/*layer=*/0, (*blocks)[0].id());
+//
+// Connects when first used, and again after a break. Errors of every call carry what the daemon
+// said: GetErrorDetail() of core/error.h reads it. Thread-safe. In a forked child every call of
+// the client, and of what came from it, is FAILED_PRECONDITION, and destroying it does nothing;
+// the child makes a Client of its own. Sessions may outlive it.
+class Client {
+ public:
+  // INVALID_ARGUMENT where the socket is not "unix:" and a path of at most 104 bytes, or a
+  // timeout is not above zero. Does not connect.
+  static absl::StatusOr<Client> Create(ClientOptions options);
+
+  Client(Client&&) noexcept = default;
+  Client& operator=(Client&&) noexcept = default;
+  ~Client() = default;
+
+  // Opens a session, or joins one, and attaches it: it lives from then on until it is closed,
+  // this process ends, or the daemon does. Retried while the daemon is not there or starting.
+  //
+  // Errors: NOT_FOUND, no such pool or session to join; FAILED_PRECONDITION, LAYOUT_MISMATCH;
+  // RESOURCE_EXHAUSTED, LIMIT or GUARANTEE; PERMISSION_DENIED; UNAVAILABLE, no daemon or
+  // DRAINING; INTERNAL, an answer that makes no sense.
+  absl::StatusOr<std::unique_ptr<Session>> OpenSession(SessionOptions options);
+
+ private:
+  explicit Client(std::shared_ptr<ClientCore> core) : core_(std::move(core)) {}
+
+  std::shared_ptr<ClientCore> core_;
+};
+
+}  // namespace kvpool::client
