@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+
 #include "core/layout/pool_layout.h"
 
 namespace kvpool {
@@ -77,8 +78,8 @@ class Device {
 
   // Copies each extent from `source`, which is this device's, to `destination`, which may be any
   // device's.
-  virtual void Copy(const Region& source, Region& destination,
-                    std::span<const CopyExtent> extents, Completion done) = 0;
+  virtual void Copy(const Region& source, Region& destination, std::span<const CopyExtent> extents,
+                    Completion done) = 0;
 
   // Reads the extents, one after the other, into `bytes`, which is exactly as long.
   virtual void Read(const Region& region, std::span<const Extent> extents,
