@@ -18,7 +18,7 @@ enum class Dtype : uint8_t {
   kTurbo4,  // 4, 3 and 2 bits, an E4M3 scale for each 16 elements.
   kTurbo3,
   kTurbo2,
-  kRaw,     // Bytes without known elements.
+  kRaw,  // Bytes without known elements.
 };
 
 // The formats of a layer's K and V side.

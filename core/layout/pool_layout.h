@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+
 #include "core/layout/dtype.h"
 #include "core/layout/pool_spec.h"
 
@@ -37,8 +38,7 @@ struct LayerLayout {
   bool operator==(const LayerLayout&) const = default;
 };
 
-// What sizing needs to know of a device. Not needed, and not looked at, for a pool that is sized
-// by `num_blocks`.
+// What sizing by `memory_utilization` needs to know of a device.
 struct DeviceMemory {
   uint64_t total_bytes = 0;
   uint64_t free_bytes = 0;
@@ -60,11 +60,13 @@ struct PoolLayout {
   uint32_t num_shards() const { return static_cast<uint32_t>(spec.devices.size()); }
 };
 
-// Checks `spec`, fills in its defaults and computes the layout.
+// Checks `spec`, fills in its defaults and computes the layout. Planning the spec filled in gives
+// the same layout again.
 //
-// `devices` has one entry for each of `spec.devices` in its order (one host entry where that is
-// empty), or is empty where the size is `num_blocks`, or `memory_bytes`: bytes are then taken at
-// the spec's word. The least over the devices counts.
+// `devices` is looked at for a size by `memory_utilization` only, where the least over the devices
+// counts. It has one entry for each of `spec.devices`, in order (one where that is empty), or is
+// empty. `num_blocks` and `memory_bytes` are taken at the spec's word: what a device has not got
+// shows when the memory is allocated.
 //
 // Errors: INVALID_ARGUMENT, naming the field and its value. RESOURCE_EXHAUSTED where a size by
 // bytes or by utilization leaves no block at all.
