@@ -34,7 +34,7 @@ enum class Fill : uint8_t {
 struct LayerOverride {
   uint32_t first = 0;
   uint32_t last = 0;
-  std::string dtype;
+  std::string dtype{};  // Braces, here and below, so that designated initialisers may leave it out.
   uint32_t num_kv_heads = 0;
   uint32_t head_dim = 0;
   uint32_t v_head_dim = 0;
@@ -45,29 +45,29 @@ struct LayerOverride {
 // A pool's geometry as an operator writes it. Field for field `kvpool.v1.PoolSpec`, which says
 // what each means.
 struct PoolSpec {
-  std::string name;
-  std::optional<uint32_t> block_size;
+  std::string name{};
+  std::optional<uint32_t> block_size{};
   uint32_t num_layers = 0;
   uint32_t num_kv_heads = 0;
   uint32_t head_dim = 0;
   uint32_t v_head_dim = 0;
-  std::string dtype;
+  std::string dtype{};
   uint32_t raw_token_bytes = 0;
-  std::vector<LayerOverride> layers;
+  std::vector<LayerOverride> layers{};
   uint32_t high_precision_layers = 0;
   VMode v_mode = VMode::kSeparate;
   // Exactly one of these three is set.
-  std::optional<uint32_t> num_blocks;
-  std::optional<uint64_t> memory_bytes;
-  std::optional<double> memory_utilization;
+  std::optional<uint32_t> num_blocks{};
+  std::optional<uint64_t> memory_bytes{};
+  std::optional<double> memory_utilization{};
   uint64_t reserve_bytes = 0;
-  std::vector<std::string> devices;
+  std::vector<std::string> devices{};
   MemoryOrder memory_order = MemoryOrder::kLayerMajor;
   Fill fill_on_alloc = Fill::kUnspecified;
   uint32_t cache_blocks_per_seq = 0;
-  std::string eviction_policy;
+  std::string eviction_policy{};
   uint32_t max_blocks_per_tenant = 0;
-  std::vector<std::string> tenants;
+  std::vector<std::string> tenants{};
 
   bool operator==(const PoolSpec&) const = default;
 };
