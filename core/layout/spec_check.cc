@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -67,7 +67,7 @@ absl::Status CheckDevices(const std::vector<std::string>& devices) {
     return WrongField("devices", absl::StrCat("a list of ", devices.size()),
                       absl::StrCat("a pool has at most ", kMaxShards, " shards"));
   }
-  absl::flat_hash_set<absl::string_view> seen;
+  std::set<absl::string_view> seen;
   for (size_t i = 0; i < devices.size(); ++i) {
     const std::string field = absl::StrCat("devices[", i, "]");
     if (!IsDevice(devices[i])) {
@@ -91,7 +91,7 @@ absl::Status CheckTenants(const std::vector<std::string>& tenants) {
     return WrongField("tenants", absl::StrCat("a list of ", tenants.size()),
                       absl::StrCat("a pool has at most ", kMaxTenants, " tenants"));
   }
-  absl::flat_hash_set<absl::string_view> seen;
+  std::set<absl::string_view> seen;
   for (size_t i = 0; i < tenants.size(); ++i) {
     const std::string field = absl::StrCat("tenants[", i, "]");
     const std::string& tenant = tenants[i];
