@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+
 #include "core/mutex.h"
 #include "kvpool/v1/admin.pb.h"
 #include "server/process_table.h"

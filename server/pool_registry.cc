@@ -1,1 +1,208 @@
 #include "server/pool_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include <spdlog/spdlog.h>
+
+#include "core/error.h"
+#include "core/status_macros.h"
+#include "server/logging.h"
+
+namespace kvpool::server {
+namespace {
+
+// How soon a deleted pool is looked at again that somebody still uses.
+constexpr Duration kRetiredInterval = std::chrono::milliseconds(20);
+
+absl::Status CheckDevices(const PoolSpec& spec) {
+  for (size_t i = 0; i < spec.devices.size(); ++i) {
+    if (absl::StartsWith(spec.devices[i], "cuda:")) {
+      return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kDevice},
+                       absl::StrCat("devices[", i, "]: '", spec.devices[i],
+                                    "': there is no CUDA in this daemon"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool HasMixedFormats(const PoolLayout& layout) {
+  const LayerLayout& first = layout.layers.front();
+  return std::ranges::any_of(layout.layers, [&](const LayerLayout& layer) {
+    if (layer.k.dtype != first.k.dtype || layer.v.has_value() != first.v.has_value()) return true;
+    return layer.v.has_value() && layer.v->dtype != first.v->dtype;
+  });
+}
+
+void LogCreated(const PoolLayout& layout) {
+  constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+  const double total_gib = static_cast<double>(RequiredBytes(layout)) / kGib;
+  const std::string mixed =
+      HasMixedFormats(layout)
+          ? absl::StrCat(" high_precision_layers=", layout.spec.high_precision_layers)
+          : "";
+  spdlog::info("event=pool_created pool={} blocks={} layers={} block_bytes={} total_gib={:.1f}{}",
+               layout.spec.name, layout.num_blocks, layout.layers.size(), layout.block_bytes,
+               total_gib, mixed);
+}
+
+}  // namespace
+
+uint64_t RequiredBytes(const PoolLayout& layout) {
+  return layout.shard_bytes * layout.num_shards();
+}
+
+PoolRegistry::PoolRegistry(Options options, Device& host, PoolObserver& observer)
+    : options_(std::move(options)), host_(host), observer_(observer) {}
+
+absl::StatusOr<PoolLayout> PoolRegistry::Plan(PoolSpec spec) const {
+  KVPOOL_RETURN_IF_ERROR(CheckDevices(spec));
+  if (spec.fill_on_alloc == Fill::kUnspecified && options_.poison) {
+    spec.fill_on_alloc = Fill::kPoison;
+  }
+  if (!spec.memory_utilization.has_value()) return PlanPool(spec);
+  KVPOOL_ASSIGN_OR_RETURN(const DeviceMemory memory, host_.QueryMemory());
+  const std::vector<DeviceMemory> devices(std::max<size_t>(1, spec.devices.size()), memory);
+  return PlanPool(spec, devices);
+}
+
+absl::Status PoolRegistry::CheckRoom(const PoolLayout& layout) const {
+  KVPOOL_ASSIGN_OR_RETURN(const DeviceMemory memory, host_.QueryMemory());
+  const uint64_t needed = RequiredBytes(layout);
+  if (needed <= memory.free_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("pool ", layout.spec.name, " needs ", needed,
+                                                   " bytes of host memory; ", memory.free_bytes,
+                                                   " are available of ", memory.total_bytes));
+}
+
+absl::StatusOr<ServedPool> PoolRegistry::Create(const PoolSpec& spec) {
+  KVPOOL_ASSIGN_OR_RETURN(const PoolLayout layout, Plan(spec));
+  const std::string& name = layout.spec.name;
+  {
+    const MutexLock lock(mutex_);
+    if (!pools_.try_emplace(name).second) {
+      return absl::AlreadyExistsError(absl::StrCat("there is a pool ", name));
+    }
+  }
+  absl::StatusOr<ServedPool> served = Enter(layout, Allocate(layout));
+  if (served.ok()) {
+    LogCreated(layout);
+  } else {
+    spdlog::warn("event=pool_create_failed pool={} message={}", name,
+                 LogText(served.status().message()));
+  }
+  return served;
+}
+
+absl::StatusOr<ServedPool> PoolRegistry::Enter(const PoolLayout& layout,
+                                               absl::StatusOr<std::shared_ptr<Pool>> pool) {
+  const MutexLock lock(mutex_);
+  const auto it = pools_.find(layout.spec.name);
+  if (!pool.ok()) {
+    pools_.erase(it);
+    return pool.status();
+  }
+  it->second.pool = *std::move(pool);
+  for (uint32_t shard = 0; shard < layout.num_shards(); ++shard) {
+    it->second.region_ids.push_back(next_region_id_++);
+  }
+  return it->second;
+}
+
+absl::StatusOr<std::shared_ptr<Pool>> PoolRegistry::Allocate(const PoolLayout& layout) {
+  // Before the first shard is allocated, so that shards that cannot all fit take nothing.
+  KVPOOL_RETURN_IF_ERROR(CheckRoom(layout));
+  const std::vector<Device*> devices(layout.num_shards(), &host_);
+  PoolOptions options{.layout = layout,
+                      .limits = options_.limits,
+                      .trace = options_.trace,
+                      .claim_grace = Duration::zero()};
+  return Pool::Create(std::move(options), devices, options_.clock, observer_);
+}
+
+absl::Status PoolRegistry::Delete(absl::string_view name) {
+  // Destroyed after the mutex is let go: unmapping takes time.
+  std::vector<ServedPool> freed;
+  const MutexLock lock(mutex_);
+  const auto it = pools_.find(name);
+  if (it == pools_.end() || it->second.pool == nullptr) {
+    return absl::NotFoundError(absl::StrCat("there is no pool '", name, "'"));
+  }
+  if (!it->second.pool->is_idle()) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, {.reason = Reason::kInUse},
+        absl::StrCat("pool ", name, " has sessions, or processes that may still write"));
+  }
+  // A call that found the pool before may yet open a session in it: it is kept going until
+  // nobody has it.
+  retired_.push_back(std::move(it->second));
+  pools_.erase(it);
+  freed = TakeUnused();
+  spdlog::info("event=pool_deleted pool={}", std::string(name));
+  return absl::OkStatus();
+}
+
+std::vector<ServedPool> PoolRegistry::TakeUnused() {
+  const auto unused = std::ranges::partition(
+      retired_, [](const ServedPool& served) { return served.pool.use_count() > 1; });
+  std::vector<ServedPool> taken(std::make_move_iterator(unused.begin()),
+                                std::make_move_iterator(unused.end()));
+  retired_.erase(unused.begin(), unused.end());
+  return taken;
+}
+
+absl::StatusOr<ServedPool> PoolRegistry::Find(absl::string_view name) const {
+  const MutexLock lock(mutex_);
+  const auto it = pools_.find(name);
+  if (it == pools_.end() || it->second.pool == nullptr) {
+    return absl::NotFoundError(absl::StrCat("there is no pool '", name, "'"));
+  }
+  return it->second;
+}
+
+std::vector<ServedPool> PoolRegistry::List() const {
+  std::vector<ServedPool> listed;
+  const MutexLock lock(mutex_);
+  for (const auto& [name, served] : pools_) {
+    if (served.pool != nullptr) listed.push_back(served);
+  }
+  return listed;
+}
+
+std::vector<ServedPool> PoolRegistry::ListAll() const {
+  std::vector<ServedPool> all = List();
+  const MutexLock lock(mutex_);
+  all.insert(all.end(), retired_.begin(), retired_.end());
+  return all;
+}
+
+absl::StatusOr<PoolRegistry::FoundRegion> PoolRegistry::FindRegion(uint64_t region_id) const {
+  for (ServedPool& served : ListAll()) {
+    const auto it = std::ranges::find(served.region_ids, region_id);
+    if (it == served.region_ids.end()) continue;
+    return FoundRegion{.pool = std::move(served.pool),
+                       .shard = static_cast<uint32_t>(it - served.region_ids.begin())};
+  }
+  return absl::NotFoundError(absl::StrCat("there is no region ", region_id));
+}
+
+void PoolRegistry::ProcessGone(ProcessId process) {
+  for (const ServedPool& served : ListAll()) served.pool->ProcessGone(process);
+}
+
+std::optional<TimePoint> PoolRegistry::Advance() {
+  std::optional<TimePoint> next;
+  const auto note = [&next](TimePoint time) { next = std::min(next.value_or(time), time); };
+  for (const ServedPool& served : ListAll()) {
+    if (const std::optional<TimePoint> time = served.pool->Advance()) note(*time);
+  }
+  std::vector<ServedPool> freed;
+  const MutexLock lock(mutex_);
+  freed = TakeUnused();
+  if (!retired_.empty()) note(options_.clock() + kRetiredInterval);
+  return next;
+}
+
+}  // namespace kvpool::server

@@ -1,12 +1,17 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "core/clock.h"
 #include "core/device/device.h"
 #include "core/layout/pool_layout.h"
 #include "core/mutex.h"
@@ -19,6 +24,9 @@ struct ServedPool {
   std::shared_ptr<Pool> pool;
   std::vector<uint64_t> region_ids;  // One a shard; never used again in the daemon's life.
 };
+
+// Bytes of all of a pool's shards.
+uint64_t RequiredBytes(const PoolLayout& layout);
 
 // PoolRegistry holds the pools by name. Creating takes as long as the memory takes to allocate:
 // callers post it to an executor for long work. Thread-safe.
@@ -34,14 +42,20 @@ class PoolRegistry {
   // `host` and `observer` must outlive the registry.
   PoolRegistry(Options options, Device& host, PoolObserver& observer);
 
-  // Plans without allocating: what CreatePool would make.
+  PoolRegistry(const PoolRegistry&) = delete;
+  PoolRegistry& operator=(const PoolRegistry&) = delete;
+
+  // Plans without allocating: what CreatePool would make. Errors: INVALID_ARGUMENT, naming the
+  // field; FAILED_PRECONDITION (DEVICE), a device that this daemon has not.
   absl::StatusOr<PoolLayout> Plan(PoolSpec spec) const;
 
   // Errors: ALREADY_EXISTS (a pool being created counts); INVALID_ARGUMENT, naming the field;
-  // RESOURCE_EXHAUSTED, the device has not that much memory.
+  // FAILED_PRECONDITION (DEVICE), as Plan; RESOURCE_EXHAUSTED, the device has not that much memory,
+  // with the bytes needed and available.
   absl::StatusOr<ServedPool> Create(const PoolSpec& spec);
 
-  // Errors: NOT_FOUND; FAILED_PRECONDITION (IN_USE).
+  // Frees the pool's memory once no call uses it any more. Errors: NOT_FOUND; FAILED_PRECONDITION
+  // (IN_USE): a session is open, or a process that had one may still write.
   absl::Status Delete(absl::string_view name);
 
   // Errors: NOT_FOUND.
@@ -62,6 +76,16 @@ class PoolRegistry {
   std::optional<TimePoint> Advance();
 
  private:
+  absl::Status CheckRoom(const PoolLayout& layout) const;
+  absl::StatusOr<std::shared_ptr<Pool>> Allocate(const PoolLayout& layout);
+  // Puts the pool under its name, which Create has taken, or gives the name back.
+  absl::StatusOr<ServedPool> Enter(const PoolLayout& layout,
+                                   absl::StatusOr<std::shared_ptr<Pool>> pool);
+  // With those that were deleted and are still in use.
+  std::vector<ServedPool> ListAll() const;
+  // Of the deleted pools, those that nobody else has; the caller frees them without the mutex.
+  std::vector<ServedPool> TakeUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const Options options_;
   Device& host_;
   PoolObserver& observer_;
@@ -69,6 +93,7 @@ class PoolRegistry {
   mutable Mutex mutex_;
   // A null pool: its name is taken by a Create in progress.
   std::map<std::string, ServedPool, std::less<>> pools_ ABSL_GUARDED_BY(mutex_);
+  std::vector<ServedPool> retired_ ABSL_GUARDED_BY(mutex_);  // Deleted.
   uint64_t next_region_id_ ABSL_GUARDED_BY(mutex_) = 1;
 };
 

@@ -2,11 +2,13 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
+
 #include "core/ids.h"
 
 namespace kvpool::server {
@@ -18,7 +20,7 @@ enum class ReclaimProof : uint8_t {
 };
 
 // A process that has connected. Held by shared_ptr by its connections and by the sessions whose
-// process it is; forgotten when nobody holds it. Immutable; thread-safe.
+// process it is; forgotten when nobody holds it. Immutable but for its being gone; thread-safe.
 class Process {
  public:
   Process(ProcessId id, pid_t pid, uid_t uid, ReclaimProof proof)
@@ -30,11 +32,19 @@ class Process {
   uid_t uid() const { return uid_; }
   ReclaimProof proof() const { return proof_; }
 
+  // Whether it is known to be gone; once so, for ever. True before OnGone is called for it: who
+  // has just made it a session's process and finds it gone tells the pool so (Pool::ProcessGone),
+  // as OnGone may have come too early for that session.
+  bool is_gone() const { return is_gone_.load(std::memory_order_seq_cst); }
+  // For ProcessTable.
+  void MarkGone() const { is_gone_.store(true, std::memory_order_seq_cst); }
+
  private:
   const ProcessId id_;
   const pid_t pid_;
   const uid_t uid_;
   const ReclaimProof proof_;
+  mutable std::atomic<bool> is_gone_{false};
 };
 
 // ProcessTable knows the processes at the other ends of unix sockets and tells when one is gone.
@@ -54,7 +64,7 @@ class ProcessTable {
   virtual ~ProcessTable() = default;
 
   // The process that connected `socket`, by SO_PEERCRED and SO_PEERPIDFD (else pidfd_open of a
-  // visible pid, checked against a reused one).
+  // visible pid, checked against a reused one). NOT_FOUND where it is gone already.
   virtual absl::StatusOr<std::shared_ptr<const Process>> FromSocket(int socket) = 0;
 
   // A connection of `process` opened or closed; each open is followed by one close.

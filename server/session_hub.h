@@ -1,11 +1,15 @@
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
-#include <string>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+
 #include "core/mutex.h"
 #include "core/pool.h"
 #include "kvpool/v1/block.pb.h"
@@ -30,7 +34,10 @@ class SessionStream {
 // session. Thread-safe.
 class SessionHub final : public PoolObserver {
  public:
-  SessionHub() = default;
+  // `on_change` is called, without the mutex, whenever a session is added or ends: time has
+  // something to do then. It must not block.
+  explicit SessionHub(std::function<void()> on_change = [] {}) : on_change_(std::move(on_change)) {}
+
   SessionHub(const SessionHub&) = delete;
   SessionHub& operator=(const SessionHub&) = delete;
 
@@ -43,7 +50,7 @@ class SessionHub final : public PoolObserver {
   // Keeps `process` known while the session may claim in its name.
   void AddProcess(const SessionId& session, std::shared_ptr<const Process> process);
 
-  // Null where there is no such session, ended ones that still claim included.
+  // Null where there is no such session. Ended ones that still claim are there.
   std::shared_ptr<Pool> FindPool(const SessionId& session) const;
 
   // The sessions whose whole id begins with `prefix` (1 to 32 lower-case hex digits).
@@ -52,11 +59,18 @@ class SessionHub final : public PoolObserver {
   // The weakest proof among the session's processes.
   ReclaimProof Proof(const SessionId& session) const;
 
-  // `stream` gets the session's notices from now on. It must call DropStream before it goes.
+  // `stream` gets the session's notices from now on, and first what SendAll told the others. Where
+  // the session has ended by now, it is ended at once. Called after Pool::Attach allowed it. It
+  // must call DropStream before it goes.
   void SetStream(const SessionId& session, std::shared_ptr<SessionStream> stream);
   void DropStream(const SessionId& session, const SessionStream* stream);
 
-  // Sends to every stream, or ends every one.
+  // Entries: sessions that live, and those that ended and may still claim.
+  size_t size() const;
+  // Those that live.
+  size_t live_count() const;
+
+  // Sends to every stream (those set later, too), or ends every one.
   void SendAll(const v1::Notice& notice);
   void EndAll(const absl::Status& status);
 
@@ -65,14 +79,39 @@ class SessionHub final : public PoolObserver {
   void OnMemberGone(const SessionId& session) override;
 
  private:
+  // A stream, and the mutex that keeps its calls apart and in order. Nothing follows its end.
+  class Slot {
+   public:
+    explicit Slot(std::shared_ptr<SessionStream> stream) : stream_(std::move(stream)) {}
+
+    void Send(const v1::Notice& notice);
+    void End(const absl::Status& status);
+
+    const SessionStream* stream() const { return stream_.get(); }
+
+   private:
+    const std::shared_ptr<SessionStream> stream_;
+    Mutex mutex_;
+    bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  };
+
   struct Entry {
     std::shared_ptr<Pool> pool;
     std::vector<std::shared_ptr<const Process>> processes;
-    std::shared_ptr<SessionStream> stream;
+    std::shared_ptr<Slot> slot;     // Null: no stream, or none any more.
+    std::optional<SessionEnd> end;  // How it ended, if it did.
   };
+
+  std::vector<std::shared_ptr<Slot>> Slots() const;
+  std::optional<v1::Notice> StandingNotice() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::function<void()> on_change_;
 
   mutable Mutex mutex_;
   absl::flat_hash_map<SessionId, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  // What SendAll sent last, and when.
+  std::optional<v1::Notice> standing_notice_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::steady_clock::time_point standing_time_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace kvpool::server

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+
 #include "core/executor.h"
 #include "core/mutex.h"
 
