@@ -21,12 +21,13 @@ class ClientCore;
 //
 // Connects when first used, and again after a break. Errors of every call carry what the daemon
 // said: GetErrorDetail() of core/error.h reads it. Thread-safe. In a forked child every call of
-// the client, and of what came from it, is FAILED_PRECONDITION, and destroying it does nothing;
-// the child makes a Client of its own. Sessions may outlive it.
+// the client, and of what came from it, is FAILED_PRECONDITION, and destroying it does nothing.
+// Sessions may outlive it.
 class Client {
  public:
-  // INVALID_ARGUMENT where the socket is not "unix:" and a path of at most 104 bytes, or a
-  // timeout is not above zero. Does not connect.
+  // Does not connect. Errors: INVALID_ARGUMENT, a socket that is not "unix:" and a path of at most
+  // 104 bytes, or a time that is not above zero and at most a day; FAILED_PRECONDITION, in a
+  // forked child whose parent had made a client: gRPC works there only after exec.
   static absl::StatusOr<Client> Create(ClientOptions options);
 
   Client(Client&&) noexcept = default;

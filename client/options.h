@@ -93,8 +93,8 @@ struct SessionOptions {
   // Called on a thread of the session's, one at a time; must not close or destroy the session.
   std::function<void(const Notice&)> on_notice;
   // Called on a thread of the session's when references that ended leases held could not be given
-  // back; they stay with the session until it ends. Must not close or destroy the session.
-  // Unset: one line on stderr.
+  // back; they stay with the session until it ends. Must not use the session. Unset: one line on
+  // stderr.
   std::function<void(std::span<const BlockRef>, const absl::Status&)> on_release_failure;
 };
 

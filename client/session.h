@@ -78,12 +78,8 @@ class Session {
   // Errors: INVALID_ARGUMENT, no generation; FAILED_PRECONDITION, STALE_BLOCK, NOT_LIVE, JOINED.
   absl::StatusOr<std::vector<BlockLease>> IncRef(std::span<const BlockRef> blocks);
 
-  // Ends the leases as BlockLease::Release does, in as few calls as can be; all are empty after.
-  // Returns the first failure.
-  absl::Status Release(std::vector<BlockLease> leases);
-
-  // Waits until every lease that ended before is given back. Returns the first failure to give
-  // one back since the last Flush.
+  // Waits until every lease that ended before is given back: `leases.clear()` and Flush release
+  // many in few calls. Returns the first failure to give one back since the last Flush.
   absl::Status Flush();
 
   // Fills blocks that the session holds with kZero or kPoison. Errors: FAILED_PRECONDITION,
@@ -120,6 +116,11 @@ class Session {
  private:
   friend class Client;
   explicit Session(std::shared_ptr<SessionCore> core);
+
+  // The blocks that `leases` name, for AllocOptions::release.
+  absl::StatusOr<std::vector<BlockRef>> CheckRelease(std::span<const BlockLease> leases) const;
+  // A lease on each, the daemon having counted a reference.
+  std::vector<BlockLease> MakeLeases(std::span<const BlockRef> refs) const;
 
   std::shared_ptr<SessionCore> core_;
 };

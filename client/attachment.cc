@@ -1,0 +1,63 @@
+#include "client/attachment.h"
+
+#include <chrono>
+#include <utility>
+
+namespace kvpool::client {
+
+Attachment::Attachment(Transport& transport, const SessionId& session, OnNotice on_notice,
+                       OnEnd on_end)
+    : on_notice_(std::move(on_notice)), on_end_(std::move(on_end)) {
+  thread_ = std::jthread([this, &transport, session] { Run(transport, session); });
+}
+
+Attachment::~Attachment() {
+  Cancel();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status Attachment::WaitUntilAttached(Duration timeout) {
+  const TimePoint end = std::chrono::steady_clock::now() + timeout;
+  const MutexLock lock(mutex_);
+  while (!is_attached_ && !has_ended_) {
+    if (changed_.wait_until(mutex_, end) == std::cv_status::timeout) {
+      return absl::DeadlineExceededError("the daemon does not attach the session");
+    }
+  }
+  return is_attached_ ? absl::OkStatus() : end_;
+}
+
+bool Attachment::has_ended() {
+  const MutexLock lock(mutex_);
+  return has_ended_;
+}
+
+void Attachment::Cancel() { cancellation_.Cancel(); }
+
+void Attachment::Join() { thread_.join(); }
+
+void Attachment::Run(Transport& transport, const SessionId& session) {
+  v1::KeepAliveRequest request;
+  request.set_session_id(session.ToString());
+  absl::Status status =
+      transport.KeepAlive(request, cancellation_, [this](const v1::KeepAliveResponse& response) {
+        if (response.notice().kind() != v1::Notice::KIND_ATTACHED) {
+          on_notice_(response.notice());
+          return;
+        }
+        const MutexLock lock(mutex_);
+        is_attached_ = true;
+        changed_.notify_all();
+      });
+  if (status.ok()) status = absl::UnavailableError("the daemon ended the session's stream");
+  {
+    const MutexLock lock(mutex_);
+    has_ended_ = true;
+    end_ = status;
+    changed_.notify_all();
+    if (!is_attached_) return;
+  }
+  on_end_(status);
+}
+
+}  // namespace kvpool::client

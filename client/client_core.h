@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "client/fork_guard.h"
+#include "client/options.h"
+#include "client/retrier.h"
+#include "client/transport.h"
+
+namespace kvpool::client {
+
+// What a client and its sessions share. Immutable; held by MakeForkSafe pointers, so that a
+// forked child leaves the connection alone.
+struct ClientCore {
+  ClientCore(ClientOptions client_options, std::shared_ptr<Transport> client_transport)
+      : options(std::move(client_options)),
+        transport(std::move(client_transport)),
+        retrier(options.retry, options.clock, options.sleep) {}
+
+  const ForkGuard fork_guard;
+  const ClientOptions options;
+  const std::shared_ptr<Transport> transport;
+  Retrier retrier;
+};
+
+}  // namespace kvpool::client

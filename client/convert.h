@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "absl/status/statusor.h"
+
+#include "client/options.h"
+#include "core/ids.h"
+#include "core/layout/pool_layout.h"
+#include "kvpool/v1/block.pb.h"
+
+namespace kvpool::client {
+
+// The layout that the daemon told. INTERNAL, saying what, where it makes no sense: no layer, no
+// block, no shard, an unknown format, a block that is longer than its stride.
+absl::StatusOr<PoolLayout> LayoutFromProto(const v1::PoolLayout& proto);
+
+Limits LimitsFromProto(const v1::Limits& proto);
+
+// Nothing for the notices that the library keeps to itself.
+std::optional<Notice> NoticeFromProto(const v1::Notice& proto);
+
+// The blocks of an answer. INTERNAL unless each has a generation and an id under `num_blocks`.
+absl::StatusOr<std::vector<BlockRef>> BlocksFromProto(const v1::Blocks& proto, uint32_t num_blocks);
+
+// Ids, and generations unless none is given: a list with some is sent with a 0 where one lacks,
+// for the daemon to refuse.
+void BlocksToProto(std::span<const BlockRef> blocks, v1::Blocks& proto);
+
+v1::Fill FillToProto(Fill fill);
+
+google::protobuf::Duration DurationToProto(Duration duration);
+Duration DurationFromProto(const google::protobuf::Duration& proto);
+
+}  // namespace kvpool::client

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "client/attachment.h"
+#include "client/cancellation.h"
+#include "client/client_core.h"
+#include "client/fork_guard.h"
+#include "client/options.h"
+#include "client/releaser.h"
+#include "client/transport.h"
+#include "core/ids.h"
+#include "core/layout/pool_layout.h"
+#include "core/mutex.h"
+#include "core/status_macros.h"
+
+namespace kvpool::client {
+
+// What OpenSession's answer says.
+struct OpenedSession {
+  SessionId id;
+  std::shared_ptr<const PoolLayout> layout;
+  Limits limits;
+  std::vector<v1::MemoryRegion> regions;
+};
+
+// A session's life and its calls, shared by Session and the leases that came from it; held by
+// MakeForkSafe pointers. Thread-safe.
+class SessionCore {
+ public:
+  SessionCore(std::shared_ptr<ClientCore> client, OpenedSession opened, SessionOptions options);
+
+  SessionCore(const SessionCore&) = delete;
+  SessionCore& operator=(const SessionCore&) = delete;
+  ~SessionCore() = default;
+
+  // Attaches the session and waits until it is. Called once, before anything else.
+  absl::Status Attach();
+
+  // As Session::Close.
+  absl::Status Close();
+
+  // Makes a call that may be repeated, until it has an answer.
+  template <typename Request, typename Response>
+  absl::Status Call(absl::Status (Transport::*method)(const Request&, const CallContext&,
+                                                      Response&),
+                    const Request& request, Response& response, Duration wait = {}) {
+    KVPOOL_RETURN_IF_ERROR(CheckUsable());
+    return Learn(client_->retrier.Run(
+        wait, cancellation_, [this] { return status().ok(); },
+        [&](Duration timeout) {
+          response.Clear();
+          return (client_->transport.get()->*method)(request, {timeout, cancellation_}, response);
+        }));
+  }
+
+  // Makes a call that moves bytes: one attempt may take all of ClientOptions::transfer_timeout,
+  // and it is repeated only while `may_repeat` says so.
+  absl::Status Transfer(absl::FunctionRef<bool()> may_repeat,
+                        absl::FunctionRef<absl::Status(const CallContext&)> attempt);
+
+  // Asks for a region's memory, in as many attempts as any call.
+  absl::Status GetRegionFd(const v1::RegionFdRequest& request, OwnedFd& fd);
+
+  // Gives references back, under one key.
+  absl::Status DecRef(std::span<const BlockRef> refs);
+
+  // OK, or why a call cannot be made: a forked child, or the session's end.
+  absl::Status CheckUsable() const;
+  // OK while the session lives.
+  absl::Status status() const;
+
+  // Never 0, and never the same again.
+  uint64_t NextKey();
+
+  Releaser& releaser() { return releaser_; }
+  Transport& transport() { return *client_->transport; }
+  const OpenedSession& opened() const { return opened_; }
+  const ForkGuard& fork_guard() const { return fork_guard_; }
+
+ private:
+  // Takes note of what an answer says about the session, and returns what the caller is told.
+  absl::Status Learn(absl::Status status);
+  // Ends the session here, since the daemon has ended it.
+  void MarkEnded(const absl::Status& why);
+  void Notify(const Notice& notice);
+  void OnStreamEnd(const absl::Status& how);
+  void OnReleaseFailure(std::span<const BlockRef> refs, const absl::Status& status);
+
+  const ForkGuard fork_guard_;
+  const std::shared_ptr<ClientCore> client_;
+  const OpenedSession opened_;
+  const SessionOptions options_;
+  std::atomic<uint64_t> next_key_;
+  Cancellation cancellation_;  // Of every call but CloseSession.
+
+  mutable Mutex mutex_;
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);  // OK while the session lives.
+
+  Releaser releaser_;
+  std::optional<Attachment> attachment_;  // Set by Attach, then never changed.
+};
+
+}  // namespace kvpool::client
