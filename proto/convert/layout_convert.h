@@ -17,14 +17,6 @@ absl::StatusOr<PoolSpec> SpecFromProto(const v1::PoolSpec& message);
 // message has one of them.
 v1::PoolSpec SpecToProto(const PoolSpec& spec);
 
-// LayoutFromProto gives `layout` back.
 v1::PoolLayout LayoutToProto(const PoolLayout& layout);
-
-// What a daemon answered. INVALID_ARGUMENT, naming the field, where it is none that this version
-// knows: an unknown enum number or dtype, a pair as a side's dtype, a layer without K.
-absl::StatusOr<PoolLayout> LayoutFromProto(const v1::PoolLayout& message);
-
-// INVALID_ARGUMENT, naming field `fill` and the value, where the API does not know the number.
-absl::StatusOr<Fill> FillFromProto(v1::Fill fill);
 
 }  // namespace kvpool
