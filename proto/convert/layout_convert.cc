@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/check.h"
@@ -123,6 +124,24 @@ void SideToProto(const SideLayout& side, v1::SideLayout& message) {
   message.set_block_elements(side.block_elements);
 }
 
+absl::StatusOr<SideLayout> SideFromProto(absl::string_view field, const v1::SideLayout& message) {
+  const absl::StatusOr<DtypePair> dtype = ParseDtype(message.dtype());
+  if (!dtype.ok() || dtype->k != dtype->v) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".dtype is \"", absl::CHexEscape(message.dtype()),
+                     "\", not a format of one side that is known here"));
+  }
+  return SideLayout{.dtype = dtype->k,
+                    .offset_bytes = message.offset_bytes(),
+                    .stride_bytes = message.stride_bytes(),
+                    .block_bytes = message.block_bytes(),
+                    .data_bytes = message.data_bytes(),
+                    .scale_bytes = message.scale_bytes(),
+                    .num_heads = message.num_heads(),
+                    .head_dim = message.head_dim(),
+                    .block_elements = message.block_elements()};
+}
+
 }  // namespace
 
 absl::StatusOr<PoolSpec> SpecFromProto(const v1::PoolSpec& message) {
@@ -196,6 +215,27 @@ v1::PoolLayout LayoutToProto(const PoolLayout& layout) {
   }
   message.set_fingerprint(layout.fingerprint);
   return message;
+}
+
+absl::StatusOr<PoolLayout> LayoutFromProto(const v1::PoolLayout& message) {
+  PoolLayout layout;
+  KVPOOL_ASSIGN_OR_RETURN(layout.spec, SpecFromProto(message.spec()));
+  layout.num_blocks = message.num_blocks();
+  layout.block_bytes = message.block_bytes();
+  layout.shard_bytes = message.shard_bytes();
+  for (int i = 0; i < message.layers_size(); ++i) {
+    const std::string field = absl::StrCat("layers[", i, "]");
+    LayerLayout layer;
+    KVPOOL_ASSIGN_OR_RETURN(layer.k,
+                            SideFromProto(absl::StrCat(field, ".k"), message.layers(i).k()));
+    if (message.layers(i).has_v()) {
+      KVPOOL_ASSIGN_OR_RETURN(layer.v,
+                              SideFromProto(absl::StrCat(field, ".v"), message.layers(i).v()));
+    }
+    layout.layers.push_back(layer);
+  }
+  layout.fingerprint = message.fingerprint();
+  return layout;
 }
 
 }  // namespace kvpool

@@ -17,6 +17,11 @@ absl::StatusOr<PoolSpec> SpecFromProto(const v1::PoolSpec& message);
 // message has one of them.
 v1::PoolSpec SpecToProto(const PoolSpec& spec);
 
+// LayoutFromProto gives `layout` back.
 v1::PoolLayout LayoutToProto(const PoolLayout& layout);
+
+// What a daemon answered. INVALID_ARGUMENT, naming the field, where it is none that this version
+// knows: an unknown enum number or dtype, a pair as a side's dtype, a layer without K.
+absl::StatusOr<PoolLayout> LayoutFromProto(const v1::PoolLayout& message);
 
 }  // namespace kvpool

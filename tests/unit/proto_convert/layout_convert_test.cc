@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/random.h"
 
 namespace kvpool {
 namespace {
@@ -105,44 +106,56 @@ TEST_CASE("An enum number that the API does not know is INVALID_ARGUMENT, by fie
   refused(message, "fill_on_alloc is 99,");
 }
 
-void CheckSide(const v1::SideLayout& message, const SideLayout& side) {
-  CHECK(message.dtype() == std::string(DtypeName(side.dtype)));
-  CHECK(message.offset_bytes() == side.offset_bytes);
-  CHECK(message.stride_bytes() == side.stride_bytes);
-  CHECK(message.block_bytes() == side.block_bytes);
-  CHECK(message.data_bytes() == side.data_bytes);
-  CHECK(message.scale_bytes() == side.scale_bytes);
-  CHECK(message.num_heads() == side.num_heads);
-  CHECK(message.head_dim() == side.head_dim);
-  CHECK(message.block_elements() == side.block_elements);
-}
-
-TEST_CASE("A layout's message has every number of the layout, and V only where there is V") {
-  for (const VMode mode : {VMode::kSeparate, VMode::kAliasesK, VMode::kNone}) {
+TEST_CASE("A layout goes through the API and back unchanged") {
+  const uint64_t seed = test::Seed();
+  test::Random random(seed);
+  for (int step = 0; step < 100; ++step) {
+    CAPTURE(seed, step);
     PoolSpec spec;
     spec.name = "p";
-    spec.num_layers = 3;
-    spec.num_kv_heads = 2;
-    spec.head_dim = 64;
-    spec.num_blocks = 5;
-    spec.v_mode = mode;
-    spec.dtype = mode == VMode::kSeparate ? "bf16k_turbo3v" : "nvfp4";
-    const PoolLayout layout = PlanPool(spec).value();
-    const v1::PoolLayout message = LayoutToProto(layout);
-
-    CHECK(SpecFromProto(message.spec()).value() == layout.spec);
-    CHECK(message.num_blocks() == 5);
-    CHECK(message.block_bytes() == layout.block_bytes);
-    CHECK(message.shard_bytes() == layout.shard_bytes);
-    CHECK(message.fingerprint() == layout.fingerprint);
-    REQUIRE(message.layers_size() == 3);
-    for (int i = 0; i < 3; ++i) {
-      const LayerLayout& layer = layout.layers[static_cast<size_t>(i)];
-      CheckSide(message.layers(i).k(), layer.k);
-      REQUIRE(message.layers(i).has_v() == (mode != VMode::kNone));
-      if (mode != VMode::kNone) CheckSide(message.layers(i).v(), *layer.v);
-    }
+    spec.num_layers = 1 + random.Below(8);
+    spec.num_kv_heads = 1 + random.Below(8);
+    spec.head_dim = 16 * (1 + random.Below(16));
+    spec.num_blocks = 1 + random.Below(1000);
+    spec.v_mode = static_cast<VMode>(random.Below(3));
+    spec.memory_order = static_cast<MemoryOrder>(random.Below(2));
+    spec.dtype = spec.v_mode == VMode::kSeparate ? "bf16k_turbo3v" : "nvfp4";
+    spec.high_precision_layers = random.Below(3);
+    const auto layout = PlanPool(spec);
+    REQUIRE(layout.ok());
+    const v1::PoolLayout message = LayoutToProto(*layout);
+    CHECK(message.layers_size() == static_cast<int>(spec.num_layers));
+    CHECK(message.layers(0).has_v() == (spec.v_mode != VMode::kNone));
+    CHECK(LayoutFromProto(message).value() == *layout);
   }
+}
+
+TEST_CASE("A layout that this version does not know is INVALID_ARGUMENT, by field") {
+  PoolSpec spec;
+  spec.name = "p";
+  spec.num_layers = 2;
+  spec.num_kv_heads = 1;
+  spec.head_dim = 64;
+  spec.num_blocks = 1;
+  const v1::PoolLayout good = LayoutToProto(PlanPool(spec).value());
+  REQUIRE(LayoutFromProto(good).ok());
+  const auto refused = [](const v1::PoolLayout& message, const std::string& start) {
+    const auto layout = LayoutFromProto(message);
+    REQUIRE(absl::IsInvalidArgument(layout.status()));
+    CHECK(std::string(layout.status().message()).find(start) == 0);
+  };
+  v1::PoolLayout message = good;
+  message.mutable_layers(1)->mutable_k()->set_dtype("fp4");
+  refused(message, "layers[1].k.dtype is \"fp4\"");
+  message = good;
+  message.mutable_layers(0)->mutable_v()->set_dtype("fp8k_turbo4v");
+  refused(message, "layers[0].v.dtype is \"fp8k_turbo4v\"");
+  message = good;
+  message.mutable_layers(0)->clear_k();
+  refused(message, "layers[0].k.dtype is \"\"");
+  message = good;
+  message.mutable_spec()->set_v_mode(static_cast<v1::VMode>(9));
+  refused(message, "v_mode is 9");
 }
 
 }  // namespace
