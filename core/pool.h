@@ -1,55 +1,26 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
 #include "core/clock.h"
 #include "core/device/device.h"
 #include "core/ledger/ledger.h"
-#include "core/memory/checksum.h"
 #include "core/memory/memory.h"
-#include "core/mutex.h"
+#include "core/pool/pool_types.h"
 
 namespace kvpool {
 
-// What a pool tells of its sessions. Called without the pool's mutex, on any thread, in the order
-// in which things happened to one session; must not block.
-class PoolObserver {
- public:
-  virtual ~PoolObserver() = default;
-  virtual void OnSessionEnded(const SessionId& session, SessionEnd reason) = 0;
-  virtual void OnSessionForgotten(const SessionId& session) = 0;
-  virtual void OnMemberGone(const SessionId& session) = 0;
-};
-
-struct PoolOptions {
-  PoolLayout layout;
-  LedgerLimits limits;
-  bool trace = false;
-  Duration claim_grace{};
-};
-
-// Bytes of a block on their way to or from a client.
-struct BlockPiece {
-  PieceRange range;
-  std::string data;
-};
-
-struct LayerChecksum {
-  SideChecksum prefix_k, prefix_v, suffix_k, suffix_v;
-};
-
-struct BlockChecksum {
-  SideChecksum k, v;
-};
+class PoolLedger;
+struct PoolHandle;
 
 // Pool is a ledger and a memory behind one mutex, and the order of the two in each call: who may
 // touch which bytes is settled by the ledger, then the bytes move without the mutex, then the
@@ -64,9 +35,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
   using AllocCallback = absl::AnyInvocable<void(absl::StatusOr<AllocAnswer>)>;
 
   // Allocates the memory on `devices` (one a shard). `observer` and the devices must outlive it.
-  static absl::StatusOr<std::shared_ptr<Pool>> Create(PoolOptions options,
-                                                      std::span<Device* const> devices,
-                                                      Clock clock, PoolObserver& observer);
+  static absl::StatusOr<std::shared_ptr<Pool>> Create(const PoolOptions& options,
+                                                      std::span<Device* const> devices, Clock clock,
+                                                      PoolObserver& observer);
 
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -83,8 +54,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   // --- Blocks ---
 
-  // Answers by `done`, at once where it can. Returns what Cancel takes, or 0 where `done` has been
-  // called already.
+  // Answers by `done`, at once where it can. Returns what Cancel takes, or 0 where there is nothing
+  // left to cancel: `done` has been called, or is being called on another thread.
   PendingId Alloc(const AllocCall& call, AllocCallback done);
   // Withdraws a call that still waits: its callback is called with CANCELLED, and it got nothing.
   // Else nothing happens, and the callback has been or will be called with the call's own result.
@@ -102,9 +73,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
   // slices. `destination_session` absent: the caller's.
   // Errors: INVALID_ARGUMENT, lists of different lengths, or a destination listed twice or also a
   // source; FAILED_PRECONDITION, LAYOUT_MISMATCH, or as Ledger::Pin.
-  static void CopyBlocks(std::shared_ptr<Pool> source, std::shared_ptr<Pool> destination,
-                         const Caller& caller, std::vector<BlockRef> sources,
-                         std::vector<BlockRef> destinations,
+  static void CopyBlocks(const std::shared_ptr<Pool>& source,
+                         const std::shared_ptr<Pool>& destination, const Caller& caller,
+                         std::vector<BlockRef> sources, std::vector<BlockRef> destinations,
                          std::optional<SessionId> destination_session, Done done);
 
   // The bytes of blocks that the session holds, in pieces under 1 MiB: blocks in the order given,
@@ -134,13 +105,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
   // from the rest. V is all zero where it aliases K or is not there.
   // Errors: INVALID_ARGUMENT, a block or shard out of range; FAILED_PRECONDITION (NOT_LIVE), a
   // free block; ABORTED (STALE_BLOCK), a block at another generation than given, before or after.
-  void ChecksumLayers(
-      std::vector<BlockRef> blocks, uint32_t boundary, uint32_t shard,
-      absl::AnyInvocable<void(absl::StatusOr<std::vector<LayerChecksum>>)> done);
+  void ChecksumLayers(std::vector<BlockRef> blocks, uint32_t boundary, uint32_t shard,
+                      absl::AnyInvocable<void(absl::StatusOr<std::vector<LayerChecksum>>)> done);
   // Of one layer, one entry a block of the list.
-  void ChecksumBlocks(
-      std::vector<BlockRef> blocks, uint32_t layer, uint32_t shard,
-      absl::AnyInvocable<void(absl::StatusOr<std::vector<BlockChecksum>>)> done);
+  void ChecksumBlocks(std::vector<BlockRef> blocks, uint32_t layer, uint32_t shard,
+                      absl::AnyInvocable<void(absl::StatusOr<std::vector<BlockChecksum>>)> done);
 
   // --- Time ---
 
@@ -161,14 +130,14 @@ class Pool : public std::enable_shared_from_this<Pool> {
   const Memory& memory() const { return *memory_; }
 
  private:
-  Pool(PoolOptions options, std::unique_ptr<Memory> memory, Clock clock, PoolObserver& observer);
+  Pool(const PoolOptions& options, std::unique_ptr<Memory> memory, Clock clock,
+       PoolObserver& observer);
+
+  PoolHandle handle();
 
   const std::unique_ptr<Memory> memory_;
-  const Clock clock_;
-  PoolObserver& observer_;
-
-  mutable Mutex mutex_;
-  Ledger ledger_ ABSL_GUARDED_BY(mutex_);
+  const std::unique_ptr<PoolLedger> ledger_;
+  const uint32_t reclaim_slice_;
 };
 
 }  // namespace kvpool

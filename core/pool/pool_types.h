@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+
+#include "core/ids.h"
+#include "core/layout/pool_layout.h"
+#include "core/ledger/calls.h"
+#include "core/ledger/ledger.h"
+#include "core/memory/checksum.h"
+#include "core/memory/memory.h"
+
+namespace kvpool {
+
+// The values that a Pool takes and gives, and whom it tells.
+
+// What a pool tells of its sessions. Called without the pool's mutex, on any thread, in the order
+// in which things happened to one session; must not block.
+class PoolObserver {
+ public:
+  virtual ~PoolObserver() = default;
+  virtual void OnSessionEnded(const SessionId& session, SessionEnd reason) = 0;
+  virtual void OnSessionForgotten(const SessionId& session) = 0;
+  virtual void OnMemberGone(const SessionId& session) = 0;
+};
+
+struct PoolOptions {
+  PoolLayout layout;
+  LedgerLimits limits;
+  bool trace = false;
+  Duration claim_grace{};
+};
+
+// Bytes of a block on their way to or from a client.
+struct BlockPiece {
+  PieceRange range;
+  std::string data;
+};
+
+struct LayerChecksum {
+  SideChecksum prefix_k, prefix_v, suffix_k, suffix_v;
+};
+
+struct BlockChecksum {
+  SideChecksum k, v;
+};
+
+}  // namespace kvpool
