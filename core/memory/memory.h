@@ -8,15 +8,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
 #include "core/device/device.h"
 #include "core/ids.h"
 #include "core/layout/pool_layout.h"
+#include "core/memory/block_runs.h"
 
 namespace kvpool {
 
 enum class Side : uint8_t { kK, kV };
 
-// Some bytes of one side of one layer of one block in one shard.
+// Some bytes of one side of one layer of one block in one shard. V that aliases K is K's bytes.
 struct PieceRange {
   uint32_t shard = 0;
   BlockId block{};
@@ -29,8 +31,9 @@ struct PieceRange {
 // A pool's bytes: a region on a device for each shard, all in one layout. Moves bytes and decides
 // nothing: who may touch which block, and when, is its caller's business.
 //
-// Operations are asynchronous, as Device's; with blocks it means every shard. Blocks must be in
-// range. Thread-safe.
+// Operations are asynchronous, as Device's: spans of bytes must stay valid until they end; lists of
+// blocks need not. One that takes blocks ends when every shard's part has, with the first error
+// that came. Blocks must be in range. Thread-safe.
 class Memory {
  public:
   // Allocates a region on each of `devices`, which must outlive it: one for each of
@@ -65,7 +68,8 @@ class Memory {
 
   const PoolLayout layout_;
   const std::vector<Device*> devices_;
-  std::vector<std::unique_ptr<Region>> regions_;  // One a shard.
+  const BlockRuns runs_;
+  std::vector<std::unique_ptr<Region>> regions_;  // One a shard. Fixed once created.
 };
 
 }  // namespace kvpool
