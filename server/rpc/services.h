@@ -46,8 +46,8 @@ class Services {
   Services(const Services&) = delete;
   Services& operator=(const Services&) = delete;
 
-  // Registers BlockService, InspectService and AdminService, and the interceptor that refuses
-  // what a peer's role does not allow.
+  // Registers BlockService, InspectService and AdminService. Each of their calls first passes the
+  // check of what its peer's role allows; health and reflection are for all.
   void Register(grpc::ServerBuilder& builder);
 
  private:

@@ -1,0 +1,75 @@
+#include "server/rpc/admin_service.h"
+
+#include <string>
+
+#include "absl/strings/escaping.h"
+#include <spdlog/spdlog.h>
+
+#include "core/status_macros.h"
+#include "proto/convert/layout_convert.h"
+#include "server/rpc/inspect_convert.h"
+#include "server/rpc/session_lookup.h"
+
+namespace kvpool::server {
+namespace {
+
+// `subject` is what the caller named, so it is escaped: one line, whatever it holds.
+void Audit(const char* method, absl::string_view subject, const Peer& peer,
+           const absl::Status& status) {
+  constexpr size_t kMaxSubject = 63;
+  spdlog::info("event=admin method={} subject=\"{}\" tenant=\"{}\" pid={} uid={} code={}", method,
+               absl::Utf8SafeCEscape(subject.substr(0, kMaxSubject)),
+               absl::Utf8SafeCEscape(peer.tenant), peer.process->pid(), peer.process->uid(),
+               absl::StatusCodeToString(status.code()));
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* AdminService::CreatePool(grpc::CallbackServerContext* call,
+                                                   const v1::CreatePoolRequest* request,
+                                                   v1::CreatePoolResponse* response) {
+  return calls_.Answer(call, Access::kAdmin, context_.creation,
+                       [this, request, response](const Peer& peer) {
+                         const absl::Status status = DoCreatePool(peer, *request, *response);
+                         Audit("CreatePool", request->spec().name(), peer, status);
+                         return status;
+                       });
+}
+
+absl::Status AdminService::DoCreatePool(const Peer& peer, const v1::CreatePoolRequest& request,
+                                        v1::CreatePoolResponse& response) {
+  KVPOOL_ASSIGN_OR_RETURN(const PoolSpec spec, SpecFromProto(request.spec()));
+  KVPOOL_ASSIGN_OR_RETURN(const ServedPool served, context_.pools.Create(spec));
+  *response.mutable_pool() = ToMessage(*served.pool, ViewerOf(peer));
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* AdminService::DeletePool(grpc::CallbackServerContext* call,
+                                                   const v1::DeletePoolRequest* request,
+                                                   v1::DeletePoolResponse* /*response*/) {
+  // Unmapping takes as long as the memory is large.
+  return calls_.Answer(call, Access::kAdmin, context_.creation, [this, request](const Peer& peer) {
+    const absl::Status status = context_.pools.Delete(request->name());
+    Audit("DeletePool", request->name(), peer, status);
+    return status;
+  });
+}
+
+grpc::ServerUnaryReactor* AdminService::TerminateSession(
+    grpc::CallbackServerContext* call, const v1::TerminateSessionRequest* request,
+    v1::TerminateSessionResponse* /*response*/) {
+  return calls_.Answer(call, Access::kAdmin, context_.workers, [this, request](const Peer& peer) {
+    const absl::Status status = DoTerminateSession(*request);
+    const absl::string_view id = request->session_id();
+    Audit("TerminateSession", id.substr(0, 8), peer, status);
+    return status;
+  });
+}
+
+absl::Status AdminService::DoTerminateSession(const v1::TerminateSessionRequest& request) {
+  KVPOOL_ASSIGN_OR_RETURN(const SessionCall found,
+                          FindSessionByPrefix(context_.sessions, request.session_id(), Viewer{}));
+  return found.pool->TerminateSession(found.session, request.release_claims());
+}
+
+}  // namespace kvpool::server

@@ -1,0 +1,146 @@
+#include "server/rpc/alloc_call.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/error.h"
+#include "core/mutex.h"
+#include "core/status_macros.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/status_mapping.h"
+#include "server/rpc/unary_calls.h"
+
+namespace kvpool::server {
+namespace {
+
+// An AllocRequest, checked, with what an AllocCall points to.
+struct CheckedAlloc {
+  SessionCall session;
+  std::vector<BlockRef> release;
+  AllocCall call;
+};
+
+absl::StatusOr<CheckedAlloc> Check(const ServiceContext& context, const v1::AllocRequest& request,
+                                   const Peer& peer) {
+  CheckedAlloc alloc;
+  KVPOOL_ASSIGN_OR_RETURN(alloc.session,
+                          FindSession(context.sessions, "session_id", request.session_id()));
+  KVPOOL_ASSIGN_OR_RETURN(
+      alloc.release, ToBlockRefs("release", request.release(), context.limits.max_blocks_per_call));
+  KVPOOL_ASSIGN_OR_RETURN(const Fill fill, ToFill("fill", request.fill()));
+  if (request.count() > context.limits.max_blocks_per_call) {
+    return absl::InvalidArgumentError(absl::StrCat("count is ", request.count(),
+                                                   "; one call takes at most ",
+                                                   context.limits.max_blocks_per_call, " blocks"));
+  }
+  std::optional<Duration> wait;
+  if (request.has_wait()) {
+    KVPOOL_ASSIGN_OR_RETURN(wait, ToDuration("wait", request.wait()));
+    if (context.draining) {
+      return MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kDraining},
+                       "the daemon is draining: calls do not wait any more");
+    }
+  }
+  alloc.call = {.caller = {.session = alloc.session.session, .tenant = peer.tenant},
+                .count = request.count(),
+                .allow_partial = request.allow_partial(),
+                .wait = wait,
+                .fill = fill,
+                .release = {},  // Set where `release` has come to rest.
+                .idempotency_key = request.idempotency_key()};
+  return alloc;
+}
+
+// Owns itself until OnDone. Its callback, its cancellation and its own start may come in any
+// order, on any threads: each keeps the reactor alive while it runs.
+class AllocReactor final : public grpc::ServerUnaryReactor {
+ public:
+  static grpc::ServerUnaryReactor* Start(const ServiceContext& context, Executor& executor,
+                                         std::shared_ptr<const Peer> peer,
+                                         const v1::AllocRequest* request,
+                                         v1::AllocResponse* response) {
+    auto reactor = std::make_shared<AllocReactor>(response);
+    reactor->self_ = reactor;
+    executor.Post([reactor, &context, peer = std::move(peer), request] {
+      reactor->Run(context, *peer, *request);
+    });
+    return reactor.get();
+  }
+
+  explicit AllocReactor(v1::AllocResponse* response) : response_(response) {}
+
+ private:
+  void Run(const ServiceContext& context, const Peer& peer, const v1::AllocRequest& request) {
+    absl::StatusOr<CheckedAlloc> alloc = Check(context, request, peer);
+    if (!alloc.ok()) {
+      Finish(ToGrpcStatus(alloc.status()));
+      return;
+    }
+    alloc->call.release = alloc->release;
+    const std::shared_ptr<Pool> pool = alloc->session.pool;
+    const std::shared_ptr<AllocReactor> self = self_;
+    const PendingId pending = pool->Alloc(
+        alloc->call, [self](const absl::StatusOr<AllocAnswer>& answer) { self->Answer(answer); });
+    if (pending == PendingId{}) return;
+    bool is_cancelled = false;
+    {
+      const MutexLock lock(mutex_);
+      pool_ = pool;
+      pending_ = pending;
+      is_cancelled = is_cancelled_;
+    }
+    if (is_cancelled) pool->Cancel(pending);
+  }
+
+  void Answer(const absl::StatusOr<AllocAnswer>& answer) {
+    if (answer.ok()) {
+      FromBlockRefs(answer->blocks, *response_->mutable_blocks());
+      response_->set_available(answer->available);
+    }
+    Finish(ToGrpcStatus(answer.status()));
+  }
+
+  void OnCancel() override {
+    std::shared_ptr<Pool> pool;
+    PendingId pending{};
+    {
+      const MutexLock lock(mutex_);
+      is_cancelled_ = true;
+      pool = pool_;
+      pending = pending_;
+    }
+    if (pool != nullptr) pool->Cancel(pending);
+  }
+
+  void OnDone() override { const std::shared_ptr<AllocReactor> last = std::move(self_); }
+
+  v1::AllocResponse* const response_;
+  std::shared_ptr<AllocReactor> self_;  // Set before it starts, reset when it is done.
+
+  Mutex mutex_;
+  bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  // Set once the call waits.
+  std::shared_ptr<Pool> pool_ ABSL_GUARDED_BY(mutex_);
+  PendingId pending_ ABSL_GUARDED_BY(mutex_){};
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, Executor& executor,
+                                     grpc::CallbackServerContext* call,
+                                     const v1::AllocRequest* request, v1::AllocResponse* response) {
+  auto peer = Admit(context.peers, *call, Access::kBlocks);
+  if (!peer.ok()) {
+    grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
+    reactor->Finish(ToGrpcStatus(peer.status()));
+    return reactor;
+  }
+  return AllocReactor::Start(context, executor, *std::move(peer), request, response);
+}
+
+}  // namespace kvpool::server

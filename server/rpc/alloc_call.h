@@ -1,0 +1,18 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include "kvpool/v1/block.pb.h"
+#include "server/rpc/services.h"
+
+namespace kvpool::server {
+
+// Starts the Alloc call and returns its reactor, which owns itself. The call may wait for room;
+// cancelling it (the client goes, or its deadline passes) withdraws it from the queue, and then
+// it has got nothing.
+grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, Executor& executor,
+                                     grpc::CallbackServerContext* call,
+                                     const v1::AllocRequest* request, v1::AllocResponse* response);
+
+}  // namespace kvpool::server

@@ -1,0 +1,197 @@
+#include "server/rpc/block_service.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include <spdlog/spdlog.h>
+
+#include "core/error.h"
+#include "core/status_macros.h"
+#include "server/rpc/alloc_call.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/keep_alive.h"
+#include "server/rpc/open_session.h"
+#include "server/rpc/read_blocks.h"
+#include "server/rpc/write_blocks.h"
+
+namespace kvpool::server {
+namespace {
+
+// A fault in a worker's bookkeeping: its log line shows how the block came to be where it is.
+void LogRefusedDecRef(const SessionCall& session, const absl::Status& status) {
+  const ErrorDetail detail = GetErrorDetail(status);
+  if (detail.reason != Reason::kNotHeld && detail.reason != Reason::kStaleBlock) return;
+  const absl::string_view reason = ReasonName(detail.reason);
+  spdlog::warn("event=dec_ref_refused pool={} session={} reason={} index={} block={} trace=\"{}\"",
+               session.pool->layout().spec.name, session.session.Short(), std::string(reason),
+               detail.index, detail.block_id, session.pool->TraceLine(BlockId{detail.block_id}));
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* BlockService::OpenSession(grpc::CallbackServerContext* call,
+                                                    const v1::OpenSessionRequest* request,
+                                                    v1::OpenSessionResponse* response) {
+  // A layout has up to 1024 layers to spell out.
+  return calls_.Answer(call, Access::kBlocks, context_.workers,
+                       [this, request, response](const Peer& peer) {
+                         return server::OpenSession(context_, peer, *request, *response);
+                       });
+}
+
+grpc::ServerWriteReactor<v1::KeepAliveResponse>* BlockService::KeepAlive(
+    grpc::CallbackServerContext* call, const v1::KeepAliveRequest* request) {
+  return StartKeepAlive(context_, call, *request);
+}
+
+grpc::ServerUnaryReactor* BlockService::CloseSession(grpc::CallbackServerContext* call,
+                                                     const v1::CloseSessionRequest* request,
+                                                     v1::CloseSessionResponse* /*response*/) {
+  return calls_.Answer(
+      call, Access::kBlocks, calls_.inline_executor(),
+      [this, request](const Peer& peer) -> absl::Status {
+        KVPOOL_ASSIGN_OR_RETURN(
+            const SessionCall session,
+            FindSession(context_.sessions, "session_id", request->session_id()));
+        return session.pool->CloseSession({.session = session.session, .tenant = peer.tenant});
+      });
+}
+
+grpc::ServerUnaryReactor* BlockService::Alloc(grpc::CallbackServerContext* call,
+                                              const v1::AllocRequest* request,
+                                              v1::AllocResponse* response) {
+  const int64_t entries = int64_t{request->count()} + request->release().block_ids_size();
+  return StartAlloc(context_, calls_.ExecutorFor(entries), call, request, response);
+}
+
+grpc::ServerUnaryReactor* BlockService::IncRef(grpc::CallbackServerContext* call,
+                                               const v1::IncRefRequest* request,
+                                               v1::IncRefResponse* /*response*/) {
+  return calls_.Answer(call, Access::kBlocks,
+                       calls_.ExecutorFor(request->blocks().block_ids_size()),
+                       [this, request](const Peer& peer) { return DoIncRef(peer, *request); });
+}
+
+absl::Status BlockService::DoIncRef(const Peer& peer, const v1::IncRefRequest& request) {
+  KVPOOL_ASSIGN_OR_RETURN(const SessionCall session,
+                          FindSession(context_.sessions, "session_id", request.session_id()));
+  KVPOOL_ASSIGN_OR_RETURN(
+      const std::vector<BlockRef> blocks,
+      ToBlockRefs("blocks", request.blocks(), context_.limits.max_blocks_per_call));
+  return session.pool->IncRef({.caller = {.session = session.session, .tenant = peer.tenant},
+                               .blocks = blocks,
+                               .idempotency_key = request.idempotency_key()});
+}
+
+grpc::ServerUnaryReactor* BlockService::DecRef(grpc::CallbackServerContext* call,
+                                               const v1::DecRefRequest* request,
+                                               v1::DecRefResponse* response) {
+  return calls_.Answer(
+      call, Access::kBlocks, calls_.ExecutorFor(request->blocks().block_ids_size()),
+      [this, request, response](const Peer& peer) { return DoDecRef(peer, *request, *response); });
+}
+
+absl::Status BlockService::DoDecRef(const Peer& peer, const v1::DecRefRequest& request,
+                                    v1::DecRefResponse& response) {
+  KVPOOL_ASSIGN_OR_RETURN(const SessionCall session,
+                          FindSession(context_.sessions, "session_id", request.session_id()));
+  KVPOOL_ASSIGN_OR_RETURN(
+      const std::vector<BlockRef> blocks,
+      ToBlockRefs("blocks", request.blocks(), context_.limits.max_blocks_per_call));
+  const absl::StatusOr<DecRefAnswer> answer =
+      session.pool->DecRef({.caller = {.session = session.session, .tenant = peer.tenant},
+                            .blocks = blocks,
+                            .done = request.done(),
+                            .idempotency_key = request.idempotency_key()});
+  if (!answer.ok()) {
+    LogRefusedDecRef(session, answer.status());
+    return answer.status();
+  }
+  response.set_freed(answer->freed);
+  response.set_cached(answer->cached);
+  response.set_available(answer->available);
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* BlockService::FillBlocks(grpc::CallbackServerContext* call,
+                                                   const v1::FillBlocksRequest* request,
+                                                   v1::FillBlocksResponse* /*response*/) {
+  return calls_.AnswerLater(call, Access::kBlocks,
+                            calls_.ExecutorFor(request->blocks().block_ids_size()),
+                            [this, request](const std::shared_ptr<const Peer>& peer, Reply reply) {
+                              const absl::Status status = StartFill(peer, *request, reply);
+                              if (!status.ok()) reply(status);
+                            });
+}
+
+// Replies itself where it returns OK.
+absl::Status BlockService::StartFill(const std::shared_ptr<const Peer>& peer,
+                                     const v1::FillBlocksRequest& request, Reply reply) {
+  KVPOOL_ASSIGN_OR_RETURN(const SessionCall session,
+                          FindSession(context_.sessions, "session_id", request.session_id()));
+  KVPOOL_ASSIGN_OR_RETURN(
+      std::vector<BlockRef> blocks,
+      ToBlockRefs("blocks", request.blocks(), context_.limits.max_blocks_per_call));
+  if (request.fill() != v1::FILL_ZERO && request.fill() != v1::FILL_POISON) {
+    return absl::InvalidArgumentError(absl::StrCat("fill is ", static_cast<int>(request.fill()),
+                                                   "; it is FILL_ZERO or FILL_POISON"));
+  }
+  const Fill fill = request.fill() == v1::FILL_ZERO ? Fill::kZero : Fill::kPoison;
+  // The peer is kept: the caller's tenant points into it.
+  session.pool->FillBlocks({.session = session.session, .tenant = peer->tenant}, std::move(blocks),
+                           fill, [peer, reply](const absl::Status& status) { reply(status); });
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* BlockService::CopyBlocks(grpc::CallbackServerContext* call,
+                                                   const v1::CopyBlocksRequest* request,
+                                                   v1::CopyBlocksResponse* /*response*/) {
+  const int64_t entries =
+      int64_t{request->sources().block_ids_size()} + request->destinations().block_ids_size();
+  return calls_.AnswerLater(call, Access::kBlocks, calls_.ExecutorFor(entries),
+                            [this, request](const std::shared_ptr<const Peer>& peer, Reply reply) {
+                              const absl::Status status = StartCopy(peer, *request, reply);
+                              if (!status.ok()) reply(status);
+                            });
+}
+
+// Replies itself where it returns OK.
+absl::Status BlockService::StartCopy(const std::shared_ptr<const Peer>& peer,
+                                     const v1::CopyBlocksRequest& request, Reply reply) {
+  const uint32_t max = context_.limits.max_blocks_per_call;
+  KVPOOL_ASSIGN_OR_RETURN(SessionCall source,
+                          FindSession(context_.sessions, "session_id", request.session_id()));
+  KVPOOL_ASSIGN_OR_RETURN(std::vector<BlockRef> sources,
+                          ToBlockRefs("sources", request.sources(), max));
+  KVPOOL_ASSIGN_OR_RETURN(std::vector<BlockRef> destinations,
+                          ToBlockRefs("destinations", request.destinations(), max));
+  std::shared_ptr<Pool> destination_pool = source.pool;
+  std::optional<SessionId> destination_session;
+  if (!request.destination_session_id().empty()) {
+    KVPOOL_ASSIGN_OR_RETURN(
+        SessionCall destination,
+        FindSession(context_.sessions, "destination_session_id", request.destination_session_id()));
+    destination_pool = std::move(destination.pool);
+    destination_session = destination.session;
+  }
+  // The peer is kept: the caller's tenant points into it.
+  Pool::CopyBlocks(std::move(source.pool), std::move(destination_pool),
+                   {.session = source.session, .tenant = peer->tenant}, std::move(sources),
+                   std::move(destinations), destination_session,
+                   [peer, reply](const absl::Status& status) { reply(status); });
+  return absl::OkStatus();
+}
+
+grpc::ServerWriteReactor<v1::ReadBlocksResponse>* BlockService::ReadBlocks(
+    grpc::CallbackServerContext* call, const v1::ReadBlocksRequest* request) {
+  return StartReadBlocks(context_, call, request);
+}
+
+grpc::ServerReadReactor<v1::WriteBlocksRequest>* BlockService::WriteBlocks(
+    grpc::CallbackServerContext* call, v1::WriteBlocksResponse* response) {
+  return StartWriteBlocks(context_, call, response);
+}
+
+}  // namespace kvpool::server

@@ -1,0 +1,159 @@
+#include "server/rpc/keep_alive.h"
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/check.h"
+#include "core/mutex.h"
+#include "core/status_macros.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/refused_stream.h"
+#include "server/rpc/status_mapping.h"
+#include "server/rpc/unary_calls.h"
+
+namespace kvpool::server {
+namespace {
+
+using Reactor = grpc::ServerWriteReactor<v1::KeepAliveResponse>;
+
+// The stream of an attached session. Notices and the end come from the hub, cancellation and
+// finished writes from gRPC, in any order and on any thread.
+//
+// One write is in flight at a time, and the stream is finished once, when no write is: whoever
+// sets `is_busy_` is the one to call gRPC, outside the mutex. Owns itself until OnDone; the hub
+// shares it, and who calls holds a share.
+class KeepAliveStream final : public Reactor, public SessionStream {
+ public:
+  KeepAliveStream(SessionHub& sessions, SessionCall session)
+      : sessions_(sessions), session_(std::move(session)) {}
+
+  // Attaches the session. Where that fails nothing has changed.
+  static absl::StatusOr<Reactor*> Start(const ServiceContext& context, SessionCall session,
+                                        const Peer& peer) {
+    KVPOOL_RETURN_IF_ERROR(session.pool->Attach({.session = session.session, .tenant = peer.tenant},
+                                                peer.process->id()));
+    auto stream = std::make_shared<KeepAliveStream>(context.sessions, std::move(session));
+    stream->self_ = stream;
+    const SessionId id = stream->session_.session;
+    v1::Notice attached;
+    attached.set_kind(v1::Notice::KIND_ATTACHED);
+    stream->Send(attached);
+    context.sessions.AddProcess(id, peer.process);
+    context.sessions.SetStream(id, stream);
+    // The pool may have been told of the process's end before the session was attached to it.
+    if (peer.process->is_gone()) stream->session_.pool->ProcessGone(peer.process->id());
+    return stream.get();
+  }
+
+  // At most one notice of a kind waits: the latest says it all.
+  void Send(const v1::Notice& notice) override {
+    {
+      const MutexLock lock(mutex_);
+      if (end_.has_value()) return;
+      const auto same = std::ranges::find(waiting_, notice.kind(), &v1::Notice::kind);
+      if (same != waiting_.end()) {
+        *same = notice;
+      } else {
+        waiting_.push_back(notice);
+      }
+    }
+    Continue();
+  }
+
+  void End(const absl::Status& status) override { EndWith(ToGrpcStatus(status)); }
+
+ private:
+  void EndWith(const grpc::Status& status) {
+    {
+      const MutexLock lock(mutex_);
+      if (end_.has_value()) return;
+      end_ = status;
+    }
+    Continue();
+  }
+
+  // Does what is next, if nothing is in flight: the next write, or the end.
+  void Continue() {
+    std::optional<grpc::Status> end;
+    {
+      const MutexLock lock(mutex_);
+      if (is_busy_ || (waiting_.empty() && !end_.has_value())) return;
+      is_busy_ = true;
+      if (waiting_.empty()) {
+        end = end_;
+      } else {
+        *response_.mutable_notice() = std::move(waiting_.front());
+        waiting_.pop_front();
+      }
+    }
+    if (end.has_value()) {
+      Finish(*std::move(end));  // `is_busy_` stays set: nothing follows.
+    } else {
+      StartWrite(&response_);
+    }
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      const MutexLock lock(mutex_);
+      is_busy_ = false;
+    }
+    if (!ok) {
+      Break();
+    } else {
+      Continue();
+    }
+  }
+
+  void OnCancel() override { Break(); }
+
+  // Nobody reads any more.
+  void Break() {
+    session_.pool->Detach(session_.session);
+    {
+      const MutexLock lock(mutex_);
+      waiting_.clear();
+      if (!end_.has_value()) end_ = grpc::Status(grpc::StatusCode::CANCELLED, "the stream broke");
+    }
+    Continue();
+  }
+
+  void OnDone() override {
+    sessions_.DropStream(session_.session, this);
+    const std::shared_ptr<KeepAliveStream> last = std::move(self_);
+  }
+
+  SessionHub& sessions_;
+  const SessionCall session_;
+  std::shared_ptr<KeepAliveStream> self_;  // Set before it starts, reset when it is done.
+  v1::KeepAliveResponse response_;         // Of who set `is_busy_`.
+
+  Mutex mutex_;
+  bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<v1::Notice> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mutex_);
+};
+
+absl::StatusOr<Reactor*> Start(const ServiceContext& context, grpc::CallbackServerContext* call,
+                               const v1::KeepAliveRequest& request) {
+  KVPOOL_ASSIGN_OR_RETURN(const std::shared_ptr<const Peer> peer,
+                          Admit(context.peers, *call, Access::kBlocks));
+  KVPOOL_ASSIGN_OR_RETURN(SessionCall session,
+                          FindSession(context.sessions, "session_id", request.session_id()));
+  return KeepAliveStream::Start(context, std::move(session), *peer);
+}
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::KeepAliveResponse>* StartKeepAlive(
+    const ServiceContext& context, grpc::CallbackServerContext* call,
+    const v1::KeepAliveRequest& request) {
+  const absl::StatusOr<Reactor*> reactor = Start(context, call, request);
+  if (reactor.ok()) return *reactor;
+  return new RefusedStream<Reactor>(reactor.status());
+}
+
+}  // namespace kvpool::server

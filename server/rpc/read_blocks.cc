@@ -1,0 +1,116 @@
+#include "server/rpc/read_blocks.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/layout/pool_layout.h"
+#include "core/status_macros.h"
+#include "server/rpc/admission.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/refused_stream.h"
+#include "server/rpc/status_mapping.h"
+#include "server/rpc/unary_calls.h"
+
+namespace kvpool::server {
+namespace {
+
+using Reactor = grpc::ServerWriteReactor<v1::ReadBlocksResponse>;
+
+// Its steps follow one another, each begun by the end of the one before: no two threads are in
+// it. A cancelled call shows as a write that fails. Owns itself until OnDone; a read in progress
+// keeps it alive.
+class ReadBlocksReactor final : public Reactor {
+ public:
+  static Reactor* Start(std::shared_ptr<Pool> pool, std::unique_ptr<Pool::Reader> reader,
+                        Executor& executor) {
+    auto reactor =
+        std::make_shared<ReadBlocksReactor>(std::move(pool), std::move(reader), executor);
+    reactor->self_ = reactor;
+    reactor->ReadNext();
+    return reactor.get();
+  }
+
+  ReadBlocksReactor(std::shared_ptr<Pool> pool, std::unique_ptr<Pool::Reader> reader,
+                    Executor& executor)
+      : executor_(executor), pool_(std::move(pool)), reader_(std::move(reader)) {}
+
+ private:
+  void ReadNext() {
+    reader_->Next([self = self_](absl::StatusOr<std::optional<BlockPiece>> piece) {
+      self->Send(std::move(piece));
+    });
+  }
+
+  void Send(absl::StatusOr<std::optional<BlockPiece>> piece) {
+    if (!piece.ok() || !piece->has_value()) {
+      Finish(ToGrpcStatus(piece.status()));
+      return;
+    }
+    BlockPiece& read = **piece;
+    v1::BlockPiece& message = *response_.mutable_piece();
+    message.set_block_id(ToIndex(read.range.block));
+    message.set_layer(read.range.layer);
+    message.set_side(FromSide(read.range.side));
+    message.set_offset_bytes(read.range.offset_bytes);
+    message.set_shard(read.range.shard);
+    message.set_data(std::move(read.data));
+    StartWrite(&response_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (ok) {
+      ReadNext();
+    } else {
+      Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the stream broke"));
+    }
+  }
+
+  // The last read's callback may still be on its way out of the reader: it is destroyed by a
+  // share that only the executor holds.
+  void OnDone() override {
+    executor_.Post([last = std::move(self_)]() mutable { last.reset(); });
+  }
+
+  Executor& executor_;
+  const std::shared_ptr<Pool> pool_;
+  const std::unique_ptr<Pool::Reader> reader_;
+  v1::ReadBlocksResponse response_;
+  std::shared_ptr<ReadBlocksReactor> self_;  // Set before it starts, reset when it is done.
+};
+
+absl::StatusOr<Reactor*> Start(const ServiceContext& context, grpc::CallbackServerContext* call,
+                               const v1::ReadBlocksRequest& request) {
+  KVPOOL_ASSIGN_OR_RETURN(const std::shared_ptr<const Peer> peer,
+                          Admit(context.peers, *call, Access::kBlocks));
+  KVPOOL_ASSIGN_OR_RETURN(SessionCall session,
+                          FindSession(context.sessions, "session_id", request.session_id()));
+  KVPOOL_ASSIGN_OR_RETURN(
+      std::vector<BlockRef> blocks,
+      ToBlockRefs("blocks", request.blocks(), context.limits.max_blocks_per_call));
+  if (std::cmp_greater(request.layers_size(), kMaxLayers)) {
+    return absl::InvalidArgumentError(absl::StrCat("layers names ", request.layers_size(),
+                                                   " layers; one call takes at most ", kMaxLayers));
+  }
+  KVPOOL_ASSIGN_OR_RETURN(
+      std::unique_ptr<Pool::Reader> reader,
+      session.pool->OpenReader(
+          {.session = session.session, .tenant = peer->tenant}, std::move(blocks),
+          {request.layers().begin(), request.layers().end()}, request.shard()));
+  return ReadBlocksReactor::Start(std::move(session.pool), std::move(reader), context.workers);
+}
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::ReadBlocksResponse>* StartReadBlocks(
+    const ServiceContext& context, grpc::CallbackServerContext* call,
+    const v1::ReadBlocksRequest* request) {
+  const absl::StatusOr<Reactor*> reactor = Start(context, call, *request);
+  if (reactor.ok()) return *reactor;
+  return new RefusedStream<Reactor>(reactor.status());
+}
+
+}  // namespace kvpool::server

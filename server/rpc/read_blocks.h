@@ -1,0 +1,17 @@
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include "kvpool/v1/block.pb.h"
+#include "server/rpc/services.h"
+
+namespace kvpool::server {
+
+// Starts the ReadBlocks call and returns its reactor, which owns itself. Reads a piece, sends it,
+// and reads the next when that has gone: a slow reader holds one piece and no block.
+grpc::ServerWriteReactor<v1::ReadBlocksResponse>* StartReadBlocks(
+    const ServiceContext& context, grpc::CallbackServerContext* call,
+    const v1::ReadBlocksRequest* request);
+
+}  // namespace kvpool::server

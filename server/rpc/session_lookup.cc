@@ -1,0 +1,48 @@
+#include "server/rpc/session_lookup.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/error.h"
+
+namespace kvpool::server {
+namespace {
+
+bool IsLowerHex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
+
+}  // namespace
+
+absl::StatusOr<SessionCall> FindSessionByPrefix(const SessionHub& sessions,
+                                                absl::string_view prefix, const Viewer& viewer) {
+  constexpr size_t kIdDigits = 32;
+  if (prefix.empty() || prefix.size() > kIdDigits || !std::ranges::all_of(prefix, IsLowerHex)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("session_id has ", prefix.size(),
+                     " characters; it is the first 1 to 32 of an id's lower-case hex digits"));
+  }
+  // What a message may repeat: as much of an id as listings show.
+  const absl::string_view shown = prefix.substr(0, 8);
+  std::optional<SessionCall> found;
+  for (const SessionId& session : sessions.FindByPrefix(prefix)) {
+    std::shared_ptr<Pool> pool = sessions.FindPool(session);
+    if (pool == nullptr) continue;
+    const absl::StatusOr<SessionInfo> info = pool->GetSession(session, 0);
+    if (!info.ok() || !viewer.Sees(info->tenant)) continue;
+    if (found.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("several sessions begin with ", shown, "; give more of the id"));
+    }
+    found = SessionCall{.session = session, .pool = std::move(pool)};
+  }
+  if (!found.has_value()) {
+    return MakeError(absl::StatusCode::kNotFound, {.reason = Reason::kSessionUnknown},
+                     absl::StrCat("no session begins with ", shown));
+  }
+  return *std::move(found);
+}
+
+}  // namespace kvpool::server

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include <grpcpp/support/status.h>
+
+namespace kvpool::server {
+
+// The most bytes of an error's message that go on the wire. It goes twice, as trailing metadata:
+// percent-encoded (at most 3 bytes for one) and in the details, in base64. 3 x 1024 + 1.4 x 1024
+// stays well under the 8 KiB that gRPC takes of metadata.
+inline constexpr size_t kMaxErrorMessageBytes = 1024;
+
+// `status` as gRPC sends it: codes map one to one, and the details are a serialized
+// `kvpool.internal.Status` that holds one `kvpool.v1.ErrorDetail`, all zero where `status` has
+// none. OK has no details.
+grpc::Status ToGrpcStatus(const absl::Status& status);
+
+// `message` as one line of valid UTF-8 of at most kMaxErrorMessageBytes: control characters and
+// bytes that are not UTF-8 become '?', and what is too long is cut between characters and ends
+// in "...".
+std::string SafeMessage(absl::string_view message);
+
+}  // namespace kvpool::server

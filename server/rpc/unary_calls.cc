@@ -1,0 +1,25 @@
+#include "server/rpc/unary_calls.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "core/error.h"
+
+namespace kvpool::server {
+
+absl::StatusOr<SessionCall> FindSession(const SessionHub& sessions, absl::string_view field,
+                                        absl::string_view session_id) {
+  const absl::StatusOr<SessionId> session = SessionId::Parse(session_id);
+  if (!session.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " has ", session_id.size(),
+                                                   " characters; it is 32 lower-case hex digits"));
+  }
+  std::shared_ptr<Pool> pool = sessions.FindPool(*session);
+  if (pool == nullptr) {
+    return MakeError(absl::StatusCode::kNotFound, {.reason = Reason::kSessionUnknown},
+                     absl::StrCat("session ", session->Short(),
+                                  " is not known: closed, expired, or of an earlier daemon"));
+  }
+  return SessionCall{.session = *session, .pool = std::move(pool)};
+}
+
+}  // namespace kvpool::server
