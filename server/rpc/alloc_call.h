@@ -8,9 +8,9 @@
 
 namespace kvpool::server {
 
-// Starts the Alloc call and returns its reactor, which owns itself. The call may wait for room;
-// cancelling it (the client goes, or its deadline passes) withdraws it from the queue, and then
-// it has got nothing.
+// Starts the Alloc call and returns its reactor, which owns itself. `executor` begins it. It may
+// wait for room; cancelling it (the client goes, or its deadline passes) withdraws it from the
+// queue, and then it has got nothing.
 grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, Executor& executor,
                                      grpc::CallbackServerContext* call,
                                      const v1::AllocRequest* request, v1::AllocResponse* response);

@@ -120,15 +120,15 @@ grpc::ServerUnaryReactor* BlockService::FillBlocks(grpc::CallbackServerContext* 
                                                    v1::FillBlocksResponse* /*response*/) {
   return calls_.AnswerLater(call, Access::kBlocks,
                             calls_.ExecutorFor(request->blocks().block_ids_size()),
-                            [this, request](const std::shared_ptr<const Peer>& peer, Reply reply) {
+                            [this, request](const Peer& peer, Reply reply) {
                               const absl::Status status = StartFill(peer, *request, reply);
                               if (!status.ok()) reply(status);
                             });
 }
 
 // Replies itself where it returns OK.
-absl::Status BlockService::StartFill(const std::shared_ptr<const Peer>& peer,
-                                     const v1::FillBlocksRequest& request, Reply reply) {
+absl::Status BlockService::StartFill(const Peer& peer, const v1::FillBlocksRequest& request,
+                                     Reply reply) {
   KVPOOL_ASSIGN_OR_RETURN(const SessionCall session,
                           FindSession(context_.sessions, "session_id", request.session_id()));
   KVPOOL_ASSIGN_OR_RETURN(
@@ -139,9 +139,8 @@ absl::Status BlockService::StartFill(const std::shared_ptr<const Peer>& peer,
                                                    "; it is FILL_ZERO or FILL_POISON"));
   }
   const Fill fill = request.fill() == v1::FILL_ZERO ? Fill::kZero : Fill::kPoison;
-  // The peer is kept: the caller's tenant points into it.
-  session.pool->FillBlocks({.session = session.session, .tenant = peer->tenant}, std::move(blocks),
-                           fill, [peer, reply](const absl::Status& status) { reply(status); });
+  session.pool->FillBlocks({.session = session.session, .tenant = peer.tenant}, std::move(blocks),
+                           fill, [reply](const absl::Status& status) { reply(status); });
   return absl::OkStatus();
 }
 
@@ -151,17 +150,17 @@ grpc::ServerUnaryReactor* BlockService::CopyBlocks(grpc::CallbackServerContext* 
   const int64_t entries =
       int64_t{request->sources().block_ids_size()} + request->destinations().block_ids_size();
   return calls_.AnswerLater(call, Access::kBlocks, calls_.ExecutorFor(entries),
-                            [this, request](const std::shared_ptr<const Peer>& peer, Reply reply) {
+                            [this, request](const Peer& peer, Reply reply) {
                               const absl::Status status = StartCopy(peer, *request, reply);
                               if (!status.ok()) reply(status);
                             });
 }
 
 // Replies itself where it returns OK.
-absl::Status BlockService::StartCopy(const std::shared_ptr<const Peer>& peer,
-                                     const v1::CopyBlocksRequest& request, Reply reply) {
+absl::Status BlockService::StartCopy(const Peer& peer, const v1::CopyBlocksRequest& request,
+                                     Reply reply) {
   const uint32_t max = context_.limits.max_blocks_per_call;
-  KVPOOL_ASSIGN_OR_RETURN(SessionCall source,
+  KVPOOL_ASSIGN_OR_RETURN(const SessionCall source,
                           FindSession(context_.sessions, "session_id", request.session_id()));
   KVPOOL_ASSIGN_OR_RETURN(std::vector<BlockRef> sources,
                           ToBlockRefs("sources", request.sources(), max));
@@ -176,17 +175,17 @@ absl::Status BlockService::StartCopy(const std::shared_ptr<const Peer>& peer,
     destination_pool = std::move(destination.pool);
     destination_session = destination.session;
   }
-  // The peer is kept: the caller's tenant points into it.
-  Pool::CopyBlocks(std::move(source.pool), std::move(destination_pool),
-                   {.session = source.session, .tenant = peer->tenant}, std::move(sources),
+  Pool::CopyBlocks(source.pool, destination_pool,
+                   {.session = source.session, .tenant = peer.tenant}, std::move(sources),
                    std::move(destinations), destination_session,
-                   [peer, reply](const absl::Status& status) { reply(status); });
+                   [reply](const absl::Status& status) { reply(status); });
   return absl::OkStatus();
 }
 
 grpc::ServerWriteReactor<v1::ReadBlocksResponse>* BlockService::ReadBlocks(
     grpc::CallbackServerContext* call, const v1::ReadBlocksRequest* request) {
-  return StartReadBlocks(context_, call, request);
+  return StartReadBlocks(context_, calls_.ExecutorFor(request->blocks().block_ids_size()), call,
+                         request);
 }
 
 grpc::ServerReadReactor<v1::WriteBlocksRequest>* BlockService::WriteBlocks(

@@ -46,10 +46,8 @@ class BlockService final : public v1::BlockService::CallbackService {
   absl::Status DoIncRef(const Peer& peer, const v1::IncRefRequest& request);
   absl::Status DoDecRef(const Peer& peer, const v1::DecRefRequest& request,
                         v1::DecRefResponse& response);
-  absl::Status StartFill(const std::shared_ptr<const Peer>& peer,
-                         const v1::FillBlocksRequest& request, Reply reply);
-  absl::Status StartCopy(const std::shared_ptr<const Peer>& peer,
-                         const v1::CopyBlocksRequest& request, Reply reply);
+  absl::Status StartFill(const Peer& peer, const v1::FillBlocksRequest& request, Reply reply);
+  absl::Status StartCopy(const Peer& peer, const v1::CopyBlocksRequest& request, Reply reply);
 
   const ServiceContext& context_;
   UnaryCalls calls_;

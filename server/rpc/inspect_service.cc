@@ -151,23 +151,23 @@ grpc::ServerUnaryReactor* InspectService::GetBlock(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* InspectService::ChecksumLayers(grpc::CallbackServerContext* call,
                                                          const v1::ChecksumLayersRequest* request,
                                                          v1::ChecksumLayersResponse* response) {
-  return calls_.AnswerLater(
-      call, Access::kContent, calls_.ExecutorFor(request->block_ids_size()),
-      [this, request, response](const std::shared_ptr<const Peer>& /*peer*/, Reply reply) {
-        const absl::Status status = StartChecksumLayers(context_, *request, *response, reply);
-        if (!status.ok()) reply(status);
-      });
+  return calls_.AnswerLater(call, Access::kContent, calls_.ExecutorFor(request->block_ids_size()),
+                            [this, request, response](const Peer& /*peer*/, Reply reply) {
+                              const absl::Status status =
+                                  StartChecksumLayers(context_, *request, *response, reply);
+                              if (!status.ok()) reply(status);
+                            });
 }
 
 grpc::ServerUnaryReactor* InspectService::ChecksumBlocks(grpc::CallbackServerContext* call,
                                                          const v1::ChecksumBlocksRequest* request,
                                                          v1::ChecksumBlocksResponse* response) {
-  return calls_.AnswerLater(
-      call, Access::kContent, calls_.ExecutorFor(request->block_ids_size()),
-      [this, request, response](const std::shared_ptr<const Peer>& /*peer*/, Reply reply) {
-        const absl::Status status = StartChecksumBlocks(context_, *request, *response, reply);
-        if (!status.ok()) reply(status);
-      });
+  return calls_.AnswerLater(call, Access::kContent, calls_.ExecutorFor(request->block_ids_size()),
+                            [this, request, response](const Peer& /*peer*/, Reply reply) {
+                              const absl::Status status =
+                                  StartChecksumBlocks(context_, *request, *response, reply);
+                              if (!status.ok()) reply(status);
+                            });
 }
 
 grpc::ServerWriteReactor<v1::ListBlocksResponse>* InspectService::ListBlocks(

@@ -25,20 +25,40 @@ using Reactor = grpc::ServerWriteReactor<v1::ReadBlocksResponse>;
 // keeps it alive.
 class ReadBlocksReactor final : public Reactor {
  public:
-  static Reactor* Start(std::shared_ptr<Pool> pool, std::unique_ptr<Pool::Reader> reader,
-                        Executor& executor) {
-    auto reactor =
-        std::make_shared<ReadBlocksReactor>(std::move(pool), std::move(reader), executor);
+  static Reactor* Start(const ServiceContext& context, Executor& executor,
+                        std::shared_ptr<const Peer> peer, const v1::ReadBlocksRequest* request) {
+    auto reactor = std::make_shared<ReadBlocksReactor>();
     reactor->self_ = reactor;
-    reactor->ReadNext();
+    executor.Post([reactor, &context, peer = std::move(peer), request] {
+      const absl::Status status = reactor->Open(context, *peer, *request);
+      if (status.ok()) {
+        reactor->ReadNext();
+      } else {
+        reactor->Finish(ToGrpcStatus(status));
+      }
+    });
     return reactor.get();
   }
 
-  ReadBlocksReactor(std::shared_ptr<Pool> pool, std::unique_ptr<Pool::Reader> reader,
-                    Executor& executor)
-      : executor_(executor), pool_(std::move(pool)), reader_(std::move(reader)) {}
-
  private:
+  absl::Status Open(const ServiceContext& context, const Peer& peer,
+                    const v1::ReadBlocksRequest& request) {
+    KVPOOL_ASSIGN_OR_RETURN(const SessionCall session,
+                            FindSession(context.sessions, "session_id", request.session_id()));
+    KVPOOL_ASSIGN_OR_RETURN(
+        std::vector<BlockRef> blocks,
+        ToBlockRefs("blocks", request.blocks(), context.limits.max_blocks_per_call));
+    if (std::cmp_greater(request.layers_size(), kMaxLayers)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "layers names ", request.layers_size(), " layers; one call takes at most ", kMaxLayers));
+    }
+    KVPOOL_ASSIGN_OR_RETURN(
+        reader_, session.pool->OpenReader(
+                     {.session = session.session, .tenant = peer.tenant}, std::move(blocks),
+                     {request.layers().begin(), request.layers().end()}, request.shard()));
+    return absl::OkStatus();
+  }
+
   void ReadNext() {
     reader_->Next([self = self_](absl::StatusOr<std::optional<BlockPiece>> piece) {
       self->Send(std::move(piece));
@@ -69,48 +89,21 @@ class ReadBlocksReactor final : public Reactor {
     }
   }
 
-  // The last read's callback may still be on its way out of the reader: it is destroyed by a
-  // share that only the executor holds.
-  void OnDone() override {
-    executor_.Post([last = std::move(self_)]() mutable { last.reset(); });
-  }
+  void OnDone() override { const std::shared_ptr<ReadBlocksReactor> last = std::move(self_); }
 
-  Executor& executor_;
-  const std::shared_ptr<Pool> pool_;
-  const std::unique_ptr<Pool::Reader> reader_;
+  std::unique_ptr<Pool::Reader> reader_;
   v1::ReadBlocksResponse response_;
   std::shared_ptr<ReadBlocksReactor> self_;  // Set before it starts, reset when it is done.
 };
 
-absl::StatusOr<Reactor*> Start(const ServiceContext& context, grpc::CallbackServerContext* call,
-                               const v1::ReadBlocksRequest& request) {
-  KVPOOL_ASSIGN_OR_RETURN(const std::shared_ptr<const Peer> peer,
-                          Admit(context.peers, *call, Access::kBlocks));
-  KVPOOL_ASSIGN_OR_RETURN(SessionCall session,
-                          FindSession(context.sessions, "session_id", request.session_id()));
-  KVPOOL_ASSIGN_OR_RETURN(
-      std::vector<BlockRef> blocks,
-      ToBlockRefs("blocks", request.blocks(), context.limits.max_blocks_per_call));
-  if (std::cmp_greater(request.layers_size(), kMaxLayers)) {
-    return absl::InvalidArgumentError(absl::StrCat("layers names ", request.layers_size(),
-                                                   " layers; one call takes at most ", kMaxLayers));
-  }
-  KVPOOL_ASSIGN_OR_RETURN(
-      std::unique_ptr<Pool::Reader> reader,
-      session.pool->OpenReader(
-          {.session = session.session, .tenant = peer->tenant}, std::move(blocks),
-          {request.layers().begin(), request.layers().end()}, request.shard()));
-  return ReadBlocksReactor::Start(std::move(session.pool), std::move(reader), context.workers);
-}
-
 }  // namespace
 
 grpc::ServerWriteReactor<v1::ReadBlocksResponse>* StartReadBlocks(
-    const ServiceContext& context, grpc::CallbackServerContext* call,
+    const ServiceContext& context, Executor& executor, grpc::CallbackServerContext* call,
     const v1::ReadBlocksRequest* request) {
-  const absl::StatusOr<Reactor*> reactor = Start(context, call, *request);
-  if (reactor.ok()) return *reactor;
-  return new RefusedStream<Reactor>(reactor.status());
+  auto peer = Admit(context.peers, *call, Access::kBlocks);
+  if (!peer.ok()) return new RefusedStream<Reactor>(peer.status());
+  return ReadBlocksReactor::Start(context, executor, *std::move(peer), request);
 }
 
 }  // namespace kvpool::server

@@ -8,10 +8,11 @@
 
 namespace kvpool::server {
 
-// Starts the ReadBlocks call and returns its reactor, which owns itself. Reads a piece, sends it,
-// and reads the next when that has gone: a slow reader holds one piece and no block.
+// Starts the ReadBlocks call and returns its reactor, which owns itself. `executor` opens it. Reads
+// a piece, sends it, and reads the next when that has gone: a slow reader holds one piece and no
+// block.
 grpc::ServerWriteReactor<v1::ReadBlocksResponse>* StartReadBlocks(
-    const ServiceContext& context, grpc::CallbackServerContext* call,
+    const ServiceContext& context, Executor& executor, grpc::CallbackServerContext* call,
     const v1::ReadBlocksRequest* request);
 
 }  // namespace kvpool::server

@@ -47,12 +47,12 @@ class UnaryCalls {
   template <typename Work>
   grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* call, Access access,
                                    Executor& executor, Work work) {
-    return AnswerLater(call, access, executor,
-                       [work = std::move(work)](const std::shared_ptr<const Peer>& peer,
-                                                Reply reply) mutable { reply(work(*peer)); });
+    return AnswerLater(
+        call, access, executor,
+        [work = std::move(work)](const Peer& peer, Reply reply) mutable { reply(work(peer)); });
   }
 
-  // `work(const std::shared_ptr<const Peer>&, Reply)` sees to it that the reply is called.
+  // `work(const Peer&, Reply)` sees to it that the reply is called.
   template <typename Work>
   grpc::ServerUnaryReactor* AnswerLater(grpc::CallbackServerContext* call, Access access,
                                         Executor& executor, Work work) {
@@ -63,7 +63,7 @@ class UnaryCalls {
       return reactor;
     }
     executor.Post([reactor, peer = *std::move(peer), work = std::move(work)]() mutable {
-      work(peer, Reply(reactor));
+      work(*peer, Reply(reactor));
     });
     return reactor;
   }
