@@ -1,0 +1,116 @@
+#include "tests/model/ledger/call_text.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "tests/model/ledger/verdict.h"
+
+namespace kvpool::test {
+namespace {
+
+std::string KeyText(uint64_t key) { return key == 0 ? "" : absl::StrCat(" key=", key); }
+
+struct EventText {
+  std::string operator()(const AllocDone& event) const {
+    return absl::StrCat("AllocDone{", ToText(event.id), " ",
+                        event.result.ok() ? ToText(*event.result) : ToText(event.result.status()),
+                        "}");
+  }
+  std::string operator()(const FillNeeded& event) const {
+    return absl::StrCat("FillNeeded{", ToText(event.id), " zero=", ToText(event.zero),
+                        " poison=", ToText(event.poison), "}");
+  }
+  std::string operator()(const PinDone& event) const {
+    return absl::StrCat("PinDone{", ToText(event.id), " ", ToText(event.status), "}");
+  }
+  std::string operator()(const SessionEnded& event) const {
+    return absl::StrCat("SessionEnded{", ToText(event.id), " ", static_cast<int>(event.reason),
+                        "}");
+  }
+  std::string operator()(const SessionForgotten& event) const {
+    return absl::StrCat("SessionForgotten{", ToText(event.id), "}");
+  }
+  std::string operator()(const MemberGone& event) const {
+    return absl::StrCat("MemberGone{", ToText(event.id), "}");
+  }
+};
+
+}  // namespace
+
+std::string ToText(PendingId id) { return absl::StrCat("#", static_cast<uint64_t>(id)); }
+
+std::string ToText(const std::vector<BlockId>& blocks) {
+  std::vector<uint32_t> ids;
+  for (const BlockId block : blocks) ids.push_back(ToIndex(block));
+  return absl::StrCat("[", absl::StrJoin(ids, " "), "]");
+}
+
+std::string ToText(ProcessId process) { return absl::StrCat("p", static_cast<uint64_t>(process)); }
+
+SessionId MakeSessionId(uint32_t number) {
+  SessionId id;
+  for (size_t i = 0; i < 4; ++i) id.bytes[i] = static_cast<uint8_t>(number >> (24 - 8 * i));
+  return id;
+}
+
+std::string ToText(const SessionId& session) {
+  uint32_t number = 0;
+  for (size_t i = 0; i < 4; ++i) number = number << 8 | session.bytes[i];
+  return absl::StrCat("s", number);
+}
+
+std::string ToText(std::span<const BlockRef> blocks) {
+  std::vector<std::string> texts;
+  for (const BlockRef& ref : blocks) {
+    const auto generation = static_cast<uint64_t>(ref.generation);
+    texts.push_back(generation == 0 ? absl::StrCat(ToIndex(ref.block))
+                                    : absl::StrCat(ToIndex(ref.block), "@", generation));
+  }
+  return absl::StrCat("[", absl::StrJoin(texts, " "), "]");
+}
+
+std::string ToText(const AllocAnswer& answer) {
+  return absl::StrCat(ToText(answer.blocks), " available=", answer.available);
+}
+
+std::string ToText(const LedgerEvent& event) { return std::visit(EventText{}, event); }
+
+std::string ToText(const Caller& caller) {
+  return absl::StrCat(ToText(caller.session), "/", std::string(caller.tenant));
+}
+
+std::string ToText(const OpenSessionCall& call) {
+  return absl::StrCat("OpenSession{", ToText(call.id), "/", std::string(call.tenant),
+                      " model=", std::string(call.model_id),
+                      " process=", static_cast<uint64_t>(call.process), " ttl=", call.ttl.count(),
+                      " guaranteed=", call.guaranteed_blocks,
+                      call.join.has_value() ? " join=" + ToText(*call.join) : "", "}");
+}
+
+std::string ToText(const AllocCall& call) {
+  return absl::StrCat(
+      "Alloc{", ToText(call.caller), " count=", call.count, call.allow_partial ? " partial" : "",
+      call.wait.has_value() ? absl::StrCat(" wait=", call.wait->count()) : "",
+      " fill=", static_cast<int>(call.fill), " release=", ToText(call.release),
+      KeyText(call.idempotency_key), call.queue == WaitQueue::kAdmit ? " admit" : "", "}");
+}
+
+std::string ToText(const IncRefCall& call) {
+  return absl::StrCat("IncRef{", ToText(call.caller), " ", ToText(call.blocks),
+                      KeyText(call.idempotency_key), "}");
+}
+
+std::string ToText(const DecRefCall& call) {
+  return absl::StrCat("DecRef{", ToText(call.caller), " ", ToText(call.blocks),
+                      call.done ? " done" : "", KeyText(call.idempotency_key), "}");
+}
+
+std::string ToText(const PinCall& call) {
+  return absl::StrCat(
+      "Pin{", ToText(call.caller), " reads=", ToText(call.reads), " writes=", ToText(call.writes),
+      call.write_session.has_value() ? " write_session=" + ToText(*call.write_session) : "", "}");
+}
+
+}  // namespace kvpool::test

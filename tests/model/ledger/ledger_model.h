@@ -1,0 +1,161 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/ledger/ledger.h"
+#include "tests/model/ledger/model_state.h"
+#include "tests/model/ledger/verdict.h"
+
+namespace kvpool::test {
+
+// What a ledger did in one call, seen from outside.
+struct Seen {
+  std::vector<LedgerEvent> events;
+  std::vector<BlockInfo> blocks;  // All of them, afterwards.
+};
+
+// What became of a pending Alloc that was served: its answer, or else the fills that it needs.
+struct SeenGrant {
+  const AllocAnswer* answer = nullptr;
+  const FillNeeded* fill = nullptr;
+};
+SeenGrant FindGrant(PendingId id, const Seen& seen);
+
+// LedgerModel is what the documents say that a ledger does, without any cleverness. Each
+// operation takes a call, its time, the real ledger's answer and what the ledger did. It checks
+// that this is right and notes what is not. Where the documents leave a choice (which of the
+// blocks freed together is given out first, which reference of an ended session goes first) it
+// checks that the ledger's choice is a legal one, and follows it.
+class LedgerModel {
+ public:
+  explicit LedgerModel(const LedgerOptions& options) : state_(options) {}
+
+  void OpenSession(const OpenSessionCall& call, TimePoint now,
+                   const absl::StatusOr<Duration>& result, const Seen& seen);
+  void Attach(const Caller& caller, ProcessId process, TimePoint now, const absl::Status& result,
+              const Seen& seen);
+  void AddProcess(const Caller& caller, ProcessId process, TimePoint now,
+                  const absl::Status& result, const Seen& seen);
+  void Detach(const SessionId& id, TimePoint now, const Seen& seen);
+  void BeginCall(const Caller& caller, TimePoint now, const absl::Status& result, const Seen& seen);
+  void EndCall(const SessionId& id, TimePoint now, const Seen& seen);
+  void CloseSession(const Caller& caller, TimePoint now, const absl::Status& result,
+                    const Seen& seen);
+  void TerminateSession(const SessionId& id, bool release_claims, TimePoint now,
+                        const absl::Status& result, const Seen& seen);
+  void ProcessGone(ProcessId process, TimePoint now, const Seen& seen);
+
+  void Alloc(const AllocCall& call, TimePoint now, const absl::StatusOr<AllocOutcome>& result,
+             const Seen& seen);
+  void FillDone(PendingId id, const absl::Status& status, TimePoint now, const Seen& seen);
+  void Cancel(PendingId id, TimePoint now, bool result, const Seen& seen);
+  void IncRef(const IncRefCall& call, TimePoint now, const absl::Status& result, const Seen& seen);
+  void DecRef(const DecRefCall& call, TimePoint now, const absl::StatusOr<DecRefAnswer>& result,
+              const Seen& seen);
+
+  void Pin(const PinCall& call, TimePoint now, const absl::StatusOr<PinOutcome>& result,
+           const Seen& seen);
+  void Unpin(PendingId id, TimePoint now, const Seen& seen);
+  void CheckHeld(const Caller& caller, std::span<const BlockRef> blocks,
+                 const absl::Status& result);
+
+  void Advance(TimePoint now, const Seen& seen);
+  void Reclaim(uint32_t max_references, TimePoint now, bool result, const Seen& seen);
+
+  // Compares all that the ledger shows with the model. Returns what was wrong since the last
+  // time, or nothing.
+  std::string Check(const Ledger& ledger, const Seen& seen);
+
+  const ModelState& state() const { return state_; }
+
+ private:
+  using Session = ModelState::Session;
+  using Answer = std::variant<absl::Status, AllocAnswer, DecRefAnswer>;
+
+  // ledger_model.cc
+  void Begin(TimePoint now, const Seen& seen);
+  void EndExpired();
+  void EndWaits();
+  void Finish();
+  void Settle();
+  void Complain(const std::string& what);
+  void Judge(const char* what, const Verdicts& verdicts, const absl::Status& status);
+  void Note(uint32_t block, TraceOperation operation);
+  void FreeIfDone(uint32_t block, bool is_ordered);
+  void FreeAllDone();
+
+  // ledger_model_sessions.cc
+  Verdicts CheckSession(const Caller& caller, bool may_be_joined) const;
+  Verdicts CheckOpen(const OpenSessionCall& call) const;
+  void EndSession(const SessionId& id, SessionEnd reason, bool is_vouched);
+  void EndCallsOf(const SessionId& id);
+  void Vouch(const SessionId& id);
+  void EndClaims();
+  void ForgetSessions();
+  // Drops what the ledger dropped of what ended sessions hold; returns how many references.
+  uint64_t FollowReclaim();
+
+  // ledger_model_alloc.cc
+  bool IsFirst(const AllocCall& call, PendingId id) const;
+  Verdicts CheckAlloc(const AllocCall& call, bool is_first, uint32_t* take) const;
+  Verdicts CheckRoom(const AllocCall& call, bool is_first, uint32_t* take);
+  bool AnswerFromKey(const AllocCall& call, const std::string& request,
+                     const absl::StatusOr<AllocOutcome>& result);
+  void AllocAnew(const AllocCall& call, const std::string& request,
+                 const absl::StatusOr<AllocOutcome>& result);
+  PendingId* FindPending(const SessionId& session, uint64_t key, std::string** request);
+  void Serve(PendingId id, const AllocCall& call, const std::string& request, uint32_t take,
+             const AllocAnswer* answer);
+  std::vector<BlockRef> BlocksOfFill(const FillNeeded& fill, uint32_t take) const;
+  void TakeFromStack(std::vector<BlockRef> blocks, bool is_in_order);
+
+  // ledger_model_wait.cc
+  void ServeWaiters();
+  bool ServeOneWaiter();
+  void ServeWaiter(PendingId id, const AllocCall& call, const std::string& request, uint32_t take);
+  void RemoveWaiter(PendingId id);
+  void EndWaiter(PendingId id, const Verdicts& verdicts);
+
+  // ledger_model_blocks.cc
+  Verdicts CheckList(std::span<const BlockRef> blocks) const;
+  Verdicts CheckDrops(const SessionId& session, std::span<const BlockRef> blocks) const;
+  Verdicts CheckHolds(const SessionId& session, std::span<const BlockRef> blocks,
+                      bool is_writing) const;
+  Verdicts CheckIncs(const SessionId& session, std::span<const BlockRef> blocks) const;
+  void AddRef(uint32_t block, const SessionId& session, TraceOperation operation);
+  void DropRef(uint32_t block, const SessionId& session, TraceOperation operation);
+  uint32_t DropRefs(const SessionId& session, std::span<const BlockRef> blocks);
+  void Remember(const SessionId& session, uint64_t key, const std::string& request,
+                const Answer& answer);
+  const ModelState::Remembered* Recall(const SessionId& session, uint64_t key,
+                                       const std::string& request, Verdicts* verdicts) const;
+  Verdicts CheckKey(const SessionId& session, uint64_t key, const std::string& request,
+                    bool* is_new, const ModelState::Remembered** known);
+
+  // ledger_model_pins.cc
+  Verdicts CheckPin(const ModelState::Pin& pin) const;
+  void ServePins();
+  void FollowEarlyPinFailures();
+
+  // ledger_model_compare.cc
+  void CompareBlocks(const Seen& seen);
+  void CompareBlock(uint32_t index, const BlockInfo& info);
+  void CompareTrace(uint32_t index, const BlockInfo& info);
+  void CompareSessions(const Ledger& ledger);
+  void CompareSession(const SessionInfo& info);
+
+  ModelState state_;
+  std::string complaint_;
+  // Of the call that is being followed.
+  const Seen* seen_ = nullptr;
+  std::vector<ExpectedEvent> expected_;
+  uint64_t dropped_ = 0;              // References of ended sessions.
+  std::optional<uint64_t> may_drop_;  // At most as many; absent: any number.
+  bool is_replay_ = false;            // Answered from a key.
+  bool has_loose_group_ = false;      // The last group of free blocks was begun by it.
+};
+
+}  // namespace kvpool::test

@@ -1,0 +1,289 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "tests/model/ledger/call_text.h"
+#include "tests/model/ledger/ledger_model.h"
+
+namespace kvpool::test {
+namespace {
+
+using Kind = ExpectedEvent::Kind;
+
+// Blocks that some other grant of the same call names.
+bool IsNamedByAny(uint32_t block, const std::vector<LedgerEvent>& events) {
+  const auto is_it = [block](BlockId id) { return ToIndex(id) == block; };
+  return std::ranges::any_of(events, [&](const LedgerEvent& event) {
+    if (const auto* fill = std::get_if<FillNeeded>(&event)) {
+      return std::ranges::any_of(fill->zero, is_it) || std::ranges::any_of(fill->poison, is_it);
+    }
+    const auto* done = std::get_if<AllocDone>(&event);
+    return done != nullptr && done->result.ok() &&
+           std::ranges::any_of(done->result->blocks, is_it, &BlockRef::block);
+  });
+}
+
+}  // namespace
+
+bool LedgerModel::IsFirst(const AllocCall& call, PendingId id) const {
+  for (const auto queue : {WaitQueue::kGrow, WaitQueue::kAdmit}) {
+    for (const ModelState::Waiter& waiter : state_.waiters[static_cast<size_t>(queue)]) {
+      if (waiter.id == id) return true;
+      if (queue <= call.queue) return false;
+    }
+  }
+  return true;
+}
+
+// Whether the call can be served, as things stand, and with how many blocks.
+Verdicts LedgerModel::CheckAlloc(const AllocCall& call, bool is_first, uint32_t* take) const {
+  if (call.count > state_.options.num_blocks || (call.allow_partial && call.wait.has_value())) {
+    return Error(absl::StatusCode::kInvalidArgument);
+  }
+  const SessionId& session = call.caller.session;
+  const Verdicts drops = CheckDrops(session, call.release);
+  if (!drops.front().ok()) return drops;
+  std::optional<LedgerModel> dropped;
+  if (!call.release.empty()) dropped.emplace(*this).DropRefs(session, call.release);
+  const ModelState& after = dropped.has_value() ? dropped->state_ : state_;
+  const uint32_t quota = after.QuotaLeft(after.sessions.at(session).tenant);
+  const uint32_t available = after.Available(session, is_first);
+  *take = std::min(call.count, available);
+  if (call.count <= available || call.allow_partial) return Ok();
+  if (call.count > quota) {
+    return Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kQuota});
+  }
+  return Error(absl::StatusCode::kResourceExhausted,
+               {.reason = Reason::kPoolFull, .available = available});
+}
+
+// As CheckAlloc. An Alloc that is short of room first drops what ended sessions still hold.
+Verdicts LedgerModel::CheckRoom(const AllocCall& call, bool is_first, uint32_t* take) {
+  const Verdicts verdicts = CheckAlloc(call, is_first, take);
+  if ((verdicts.front().ok() && *take == call.count) || state_.EndedReferences() == 0) {
+    return verdicts;
+  }
+  LedgerModel after = *this;
+  for (const auto& [id, session] : state_.sessions) {
+    for (uint32_t i = 0; i < state_.blocks.size() && !session.is_live; ++i) {
+      while (after.state_.RefCount(i, id) > 0) after.DropRef(i, id, TraceOperation::kRelease);
+      after.FreeIfDone(i, /*is_ordered=*/false);
+    }
+  }
+  uint32_t all = 0;
+  const Verdicts best = after.CheckAlloc(call, is_first, &all);
+  if (all > *take) Complain("an Alloc short of room did not drop what ended sessions hold");
+  return best;
+}
+
+void LedgerModel::Alloc(const AllocCall& call, TimePoint now,
+                        const absl::StatusOr<AllocOutcome>& result, const Seen& seen) {
+  Begin(now, seen);
+  const std::string request = ToText(call);
+  const Verdicts session = CheckSession(call.caller, /*may_be_joined=*/false);
+  if (!session.front().ok()) {
+    Judge("Alloc", session, result.status());
+  } else {
+    state_.sessions[call.caller.session].last_call = now;
+    if (!AnswerFromKey(call, request, result)) AllocAnew(call, request, result);
+  }
+  const bool is_new_answer =
+      result.ok() && result->pending == PendingId{} && !is_replay_ && complaint_.empty();
+  if (is_new_answer) {
+    Remember(call.caller.session, call.idempotency_key, request, result->answer);
+  }
+  Finish();
+  if (!is_new_answer) return;
+  const uint32_t available = state_.Available(call.caller.session);
+  if (result->answer.available != available) {
+    Complain(absl::StrCat("Alloc: available is ", available, ", not ", result->answer.available));
+  }
+}
+
+void LedgerModel::AllocAnew(const AllocCall& call, const std::string& request,
+                            const absl::StatusOr<AllocOutcome>& result) {
+  may_drop_.reset();
+  FollowReclaim();
+  uint32_t take = 0;
+  const Verdicts list = CheckList(call.release);
+  Verdicts verdicts = list.front().ok() ? CheckRoom(call, IsFirst(call, PendingId{}), &take) : list;
+  const bool is_full = verdicts.front().detail.reason == Reason::kPoolFull;
+  if (is_full && call.wait.has_value()) {
+    const size_t waiting = state_.waiters[0].size() + state_.waiters[1].size();
+    verdicts = waiting < state_.options.limits.max_waiting_calls
+                   ? Ok()
+                   : Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit});
+  }
+  Judge("Alloc", verdicts, result.status());
+  if (!result.ok() || !verdicts.front().ok()) return;
+  if (!is_full) {
+    Serve(result->pending, call, request, take,
+          result->pending == PendingId{} ? &result->answer : nullptr);
+    return;
+  }
+  if (result->pending == PendingId{}) Complain("Alloc: is served, and should wait");
+  ModelState::Waiter waiter{
+      .id = result->pending,
+      .call = call,
+      .tenant = std::string(call.caller.tenant),
+      .release = {call.release.begin(), call.release.end()},
+      .request = request,
+      .deadline = state_.now + std::min(*call.wait, state_.options.limits.max_wait)};
+  waiter.call.caller.tenant = {};
+  waiter.call.release = {};
+  state_.waiters[static_cast<size_t>(call.queue)].push_back(waiter);
+}
+
+// Handles a call whose key is known or of a call that is pending. False: it is neither.
+bool LedgerModel::AnswerFromKey(const AllocCall& call, const std::string& request,
+                                const absl::StatusOr<AllocOutcome>& result) {
+  is_replay_ = false;
+  if (call.idempotency_key == 0) return false;
+  Verdicts verdicts;
+  const ModelState::Remembered* known =
+      Recall(call.caller.session, call.idempotency_key, request, &verdicts);
+  if (known != nullptr) {
+    is_replay_ = true;
+    Judge("repeated Alloc", verdicts, result.status());
+    if (result.ok() && (result->pending != PendingId{} ||
+                        result->answer != std::get<AllocAnswer>(known->answer))) {
+      Complain("repeated Alloc: another answer than the first");
+    }
+    return true;
+  }
+  std::string* pending_request = nullptr;
+  PendingId* pending = FindPending(call.caller.session, call.idempotency_key, &pending_request);
+  if (pending == nullptr) return false;
+  is_replay_ = true;
+  if (*pending_request != request) {
+    Judge("Alloc", Error(absl::StatusCode::kInvalidArgument), result.status());
+    return true;
+  }
+  Judge("Alloc that takes a place", Ok(), result.status());
+  if (!result.ok()) return true;
+  if (result->pending == PendingId{} || result->pending == *pending) {
+    Complain("Alloc: does not take the pending call's place");
+  }
+  expected_.push_back(
+      {.kind = Kind::kAllocDone, .id = *pending, .verdicts = Error(absl::StatusCode::kAborted)});
+  *pending = result->pending;
+  for (auto& queue : state_.waiters) {
+    for (ModelState::Waiter& waiter : queue) {
+      if (waiter.id == result->pending) {
+        waiter.deadline = state_.now + std::min(*call.wait, state_.options.limits.max_wait);
+      }
+    }
+  }
+  return true;
+}
+
+PendingId* LedgerModel::FindPending(const SessionId& session, uint64_t key, std::string** request) {
+  for (auto& queue : state_.waiters) {
+    for (ModelState::Waiter& waiter : queue) {
+      if (waiter.call.caller.session == session && waiter.call.idempotency_key == key) {
+        *request = &waiter.request;
+        return &waiter.id;
+      }
+    }
+  }
+  for (ModelState::Fill& fill : state_.fills) {
+    if (fill.session == session && fill.key == key && fill.answer != PendingId{}) {
+      *request = &fill.request;
+      return &fill.answer;
+    }
+  }
+  return nullptr;
+}
+
+// The blocks that the ledger gave to a call of which only the fills are visible: those, and
+// others that left FREE and are named by nobody.
+std::vector<BlockRef> LedgerModel::BlocksOfFill(const FillNeeded& fill, uint32_t take) const {
+  std::set<uint32_t> chosen;
+  for (const BlockId block : fill.zero) chosen.insert(ToIndex(block));
+  for (const BlockId block : fill.poison) chosen.insert(ToIndex(block));
+  for (auto group = state_.free_groups.rbegin(); group != state_.free_groups.rend(); ++group) {
+    for (const uint32_t block : *group) {
+      const BlockInfo& info = seen_->blocks[block];
+      if (chosen.size() < take && info.generation > state_.blocks[block].generation &&
+          !IsNamedByAny(block, seen_->events)) {
+        chosen.insert(block);
+      }
+    }
+  }
+  std::vector<BlockRef> blocks;
+  for (const uint32_t block : chosen) {
+    blocks.push_back({.block = BlockId{block}, .generation = seen_->blocks[block].generation});
+  }
+  return blocks;
+}
+
+// The stack gives the blocks: group by group, and in the answer's order where it is known.
+void LedgerModel::TakeFromStack(std::vector<BlockRef> blocks, bool is_in_order) {
+  while (!blocks.empty()) {
+    if (state_.free_groups.empty()) return Complain("a block is given out that is not free");
+    std::set<uint32_t>& top = state_.free_groups.back();
+    const auto next = std::ranges::find_if(
+        blocks, [&](const BlockRef& ref) { return top.contains(ToIndex(ref.block)); });
+    if (next == blocks.end() || (is_in_order && next != blocks.begin())) {
+      return Complain(absl::StrCat("blocks left to give out ", ToText(blocks),
+                                   ", but freed last was one of ", absl::StrJoin(top, ",")));
+    }
+    top.erase(ToIndex(next->block));
+    if (top.empty()) {
+      state_.free_groups.pop_back();
+      has_loose_group_ = false;
+    }
+    blocks.erase(next);
+  }
+}
+
+void LedgerModel::Serve(PendingId id, const AllocCall& call, const std::string& request,
+                        uint32_t take, const AllocAnswer* answer) {
+  const SessionId& session = call.caller.session;
+  DropRefs(session, call.release);
+  const FillNeeded* seen_fill = answer == nullptr ? FindGrant(id, *seen_).fill : nullptr;
+  if (answer == nullptr && seen_fill == nullptr) {
+    return Complain(ToText(id) + " should be served, and is not");
+  }
+  const std::vector<BlockRef> blocks =
+      answer != nullptr ? answer->blocks : BlocksOfFill(*seen_fill, take);
+  if (blocks.size() != take) {
+    return Complain(absl::StrCat("Alloc: ", blocks.size(), " blocks, not ", take));
+  }
+  TakeFromStack(blocks, answer != nullptr);
+  if (!complaint_.empty()) return;
+  const Fill fill = call.fill == Fill::kUnspecified ? state_.options.fill_on_alloc : call.fill;
+  ExpectedEvent needed{.kind = Kind::kFillNeeded, .id = id, .is_grant = true};
+  for (const BlockRef& ref : blocks) {
+    const uint32_t index = ToIndex(ref.block);
+    ModelState::Block& block = state_.blocks[index];
+    if (ref.generation <= block.generation) Complain("a generation does not rise");
+    const bool is_other_tenants =
+        block.generation != Generation{} && absl::string_view(block.tenant) != call.caller.tenant;
+    if (fill == Fill::kZero || (fill == Fill::kAcrossTenants && is_other_tenants)) {
+      needed.zero.insert(index);
+    } else if (fill == Fill::kPoison) {
+      needed.poison.insert(index);
+    }
+    block.is_free = false;
+    block.generation = ref.generation;
+    block.tenant = std::string(call.caller.tenant);
+    AddRef(index, session, TraceOperation::kAlloc);
+  }
+  if ((needed.zero.empty() && needed.poison.empty()) != (answer != nullptr)) {
+    return Complain("Alloc: fills where none is needed, or the reverse");
+  }
+  if (answer != nullptr) return;
+  expected_.push_back(needed);
+  state_.fills.push_back({.id = id,
+                          .answer = id,
+                          .session = session,
+                          .key = call.idempotency_key,
+                          .request = request,
+                          .blocks = blocks});
+  state_.pins.push_back(
+      {.id = id, .reader = session, .writer = session, .writes = blocks, .is_granted = true});
+}
+
+}  // namespace kvpool::test

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <tuple>
+
+#include "tests/model/ledger/ledger_model.h"
+
+namespace kvpool::test {
+namespace {
+
+using Kind = ExpectedEvent::Kind;
+
+}  // namespace
+
+// Of a pin whose turn it is. Where a session ended, that or what it does not hold is the reason.
+Verdicts LedgerModel::CheckPin(const ModelState::Pin& pin) const {
+  Verdicts wrong;
+  for (const auto& [session, list, is_writing] :
+       {std::tuple(pin.reader, &pin.reads, false), std::tuple(pin.writer, &pin.writes, true)}) {
+    if (!state_.IsLive(session)) {
+      Append(&wrong, Error(absl::StatusCode::kNotFound, {.reason = Reason::kSessionUnknown}));
+      if (!list->empty()) Append(&wrong, Wrong(Reason::kNotHeld, 0, ToIndex(list->front().block)));
+    } else {
+      const Verdicts holds = CheckHolds(session, *list, is_writing);
+      if (!holds.front().ok()) Append(&wrong, holds);
+    }
+  }
+  return wrong.empty() ? Ok() : wrong;
+}
+
+void LedgerModel::Pin(const PinCall& call, TimePoint now, const absl::StatusOr<PinOutcome>& result,
+                      const Seen& seen) {
+  Begin(now, seen);
+  ModelState::Pin pin{.reader = call.caller.session,
+                      .writer = call.write_session.value_or(call.caller.session),
+                      .reads = {call.reads.begin(), call.reads.end()},
+                      .writes = {call.writes.begin(), call.writes.end()}};
+  Verdicts verdicts = CheckSession(call.caller, /*may_be_joined=*/false);
+  if (verdicts.front().ok()) {
+    state_.sessions[pin.reader].last_call = now;
+    verdicts = CheckSession({.session = pin.writer, .tenant = call.caller.tenant},
+                            /*may_be_joined=*/false);
+  }
+  if (verdicts.front().ok()) verdicts = CheckList(call.reads);
+  if (verdicts.front().ok()) verdicts = CheckList(call.writes);
+  if (verdicts.front().ok()) verdicts = CheckPin(pin);
+  Judge("Pin", verdicts, result.status());
+  if (result.ok() && complaint_.empty()) {
+    pin.id = result->id;
+    pin.is_granted = !state_.MustWait(pin);
+    if (pin.is_granted != result->granted) Complain("Pin: waits, or is granted, out of turn");
+    state_.pins.push_back(pin);
+  }
+  Finish();
+}
+
+void LedgerModel::Unpin(PendingId id, TimePoint now, const Seen& seen) {
+  Begin(now, seen);
+  const auto pin = std::ranges::find(state_.pins, id, &ModelState::Pin::id);
+  if (state_.IsLive(pin->reader)) state_.sessions[pin->reader].last_call = now;
+  state_.pins.erase(pin);
+  Finish();
+}
+
+void LedgerModel::ServePins() {
+  for (size_t i = 0; i < state_.pins.size();) {
+    const ModelState::Pin& pin = state_.pins[i];
+    if (pin.is_granted || state_.MustWait(pin)) {
+      ++i;
+      continue;
+    }
+    const Verdicts verdicts = CheckPin(pin);
+    expected_.push_back({.kind = Kind::kPinDone, .id = pin.id, .verdicts = verdicts});
+    if (verdicts.front().ok()) {
+      state_.pins[i].is_granted = true;
+    } else {
+      state_.pins.erase(state_.pins.begin() + static_cast<std::ptrdiff_t>(i));
+      i = 0;
+    }
+  }
+}
+
+// A pin that cannot be granted any more may be told so before its turn.
+void LedgerModel::FollowEarlyPinFailures() {
+  for (const LedgerEvent& event : seen_->events) {
+    const auto* done = std::get_if<PinDone>(&event);
+    if (done == nullptr || done->status.ok()) continue;
+    const auto pin = std::ranges::find(state_.pins, done->id, &ModelState::Pin::id);
+    if (pin == state_.pins.end() || pin->is_granted) continue;
+    const Verdicts verdicts = CheckPin(*pin);
+    if (verdicts.front().ok()) continue;
+    expected_.push_back({.kind = Kind::kPinDone, .id = done->id, .verdicts = verdicts});
+    state_.pins.erase(pin);
+  }
+}
+
+void LedgerModel::CheckHeld(const Caller& caller, std::span<const BlockRef> blocks,
+                            const absl::Status& result) {
+  Verdicts verdicts = CheckSession(caller, /*may_be_joined=*/false);
+  if (verdicts.front().ok()) verdicts = CheckList(blocks);
+  if (verdicts.front().ok()) verdicts = CheckHolds(caller.session, blocks, /*is_writing=*/false);
+  Judge("CheckHeld", verdicts, result);
+}
+
+}  // namespace kvpool::test

@@ -1,0 +1,281 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "tests/model/ledger/call_text.h"
+#include "tests/model/ledger/ledger_model.h"
+
+namespace kvpool::test {
+namespace {
+
+using Kind = ExpectedEvent::Kind;
+
+Verdicts Unknown() {
+  return Error(absl::StatusCode::kNotFound, {.reason = Reason::kSessionUnknown});
+}
+
+uint32_t SeenReferences(const BlockInfo& info, const SessionId& session) {
+  uint32_t count = 0;
+  for (const BlockHolder& holder : info.holders) {
+    if (holder.session == session) count += holder.references;
+  }
+  return count;
+}
+
+}  // namespace
+
+Verdicts LedgerModel::CheckSession(const Caller& caller, bool may_be_joined) const {
+  if (!state_.IsLive(caller.session)) return Unknown();
+  const Session& session = state_.sessions.at(caller.session);
+  if (absl::string_view(session.tenant) != caller.tenant) {
+    return Error(absl::StatusCode::kPermissionDenied);
+  }
+  if (session.joined.has_value() && !may_be_joined) {
+    return Error(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kJoined});
+  }
+  return Ok();
+}
+
+// All that is wrong with the call, since nothing says what is found first.
+Verdicts LedgerModel::CheckOpen(const OpenSessionCall& call) const {
+  Verdicts all;
+  const auto add = [&all](const Verdicts& more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  if (call.join.has_value()) {
+    const Verdicts join =
+        CheckSession({.session = *call.join, .tenant = call.tenant}, /*may_be_joined=*/false);
+    if (!join.front().ok()) add(join);
+  }
+  const uint32_t quota = state_.options.max_blocks_per_tenant;
+  const uint32_t guarantee = call.guaranteed_blocks;
+  if ((call.join.has_value() && (guarantee > 0 || !call.model_id.empty())) ||
+      guarantee > state_.options.num_blocks || (quota > 0 && guarantee > quota)) {
+    add(Error(absl::StatusCode::kInvalidArgument));
+  }
+  if (state_.sessions.size() >= state_.options.limits.max_sessions) {
+    add(Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit}));
+  }
+  if (guarantee > 0 && guarantee > state_.Room(call.id)) {
+    add(Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kGuarantee}));
+  }
+  return all.empty() ? Ok() : all;
+}
+
+void LedgerModel::OpenSession(const OpenSessionCall& call, TimePoint now,
+                              const absl::StatusOr<Duration>& result, const Seen& seen) {
+  Begin(now, seen);
+  Judge("OpenSession", CheckOpen(call), result.status());
+  if (result.ok()) {
+    const LedgerLimits& limits = state_.options.limits;
+    const Duration ttl = std::clamp(call.ttl, limits.min_ttl, limits.max_ttl);
+    if (*result != ttl) Complain(absl::StrCat("OpenSession grants ", result->count()));
+    state_.sessions[call.id] = {.tenant = std::string(call.tenant),
+                                .client_name = std::string(call.client_name),
+                                .model_id = std::string(call.model_id),
+                                .pid = call.pid,
+                                .uid = call.uid,
+                                .open_time = now,
+                                .last_call = now,
+                                .ttl = ttl,
+                                .processes = {call.process},
+                                .joined = call.join,
+                                .guarantee = call.guaranteed_blocks};
+  }
+  Finish();
+}
+
+void LedgerModel::Attach(const Caller& caller, ProcessId process, TimePoint now,
+                         const absl::Status& result, const Seen& seen) {
+  Begin(now, seen);
+  Verdicts verdicts = CheckSession(caller, /*may_be_joined=*/true);
+  if (verdicts.front().ok() && state_.sessions[caller.session].stream.has_value()) {
+    verdicts = Error(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kAttached});
+  }
+  Judge("Attach", verdicts, result);
+  if (result.ok() && verdicts.front().ok()) {
+    Session& session = state_.sessions[caller.session];
+    session.stream = process;
+    session.processes.insert(process);
+  }
+  Finish();
+}
+
+void LedgerModel::AddProcess(const Caller& caller, ProcessId process, TimePoint now,
+                             const absl::Status& result, const Seen& seen) {
+  Begin(now, seen);
+  const Verdicts verdicts = CheckSession(caller, /*may_be_joined=*/true);
+  Judge("AddProcess", verdicts, result);
+  if (verdicts.front().ok()) {
+    Session& session = state_.sessions[caller.session];
+    session.processes.insert(process);
+    session.last_call = now;
+  }
+  Finish();
+}
+
+void LedgerModel::BeginCall(const Caller& caller, TimePoint now, const absl::Status& result,
+                            const Seen& seen) {
+  Begin(now, seen);
+  const Verdicts verdicts = CheckSession(caller, /*may_be_joined=*/false);
+  Judge("BeginCall", verdicts, result);
+  if (verdicts.front().ok()) ++state_.sessions[caller.session].long_calls;
+  Finish();
+}
+
+void LedgerModel::EndCall(const SessionId& id, TimePoint now, const Seen& seen) {
+  Begin(now, seen);
+  if (state_.IsLive(id)) {
+    --state_.sessions[id].long_calls;
+    state_.sessions[id].last_call = now;
+  }
+  Finish();
+}
+
+void LedgerModel::Detach(const SessionId& id, TimePoint now, const Seen& seen) {
+  Begin(now, seen);
+  if (state_.IsLive(id)) EndSession(id, SessionEnd::kDetached, /*is_vouched=*/false);
+  Finish();
+}
+
+void LedgerModel::CloseSession(const Caller& caller, TimePoint now, const absl::Status& result,
+                               const Seen& seen) {
+  Begin(now, seen);
+  const auto it = state_.sessions.find(caller.session);
+  Verdicts verdicts = Ok();
+  if (it == state_.sessions.end()) {
+    verdicts = Unknown();
+  } else if (absl::string_view(it->second.tenant) != caller.tenant) {
+    verdicts = Error(absl::StatusCode::kPermissionDenied);
+  }
+  Judge("CloseSession", verdicts, result);
+  if (verdicts.front().ok()) {
+    if (it->second.is_live) {
+      EndSession(caller.session, SessionEnd::kClosed, /*is_vouched=*/true);
+    } else {
+      Vouch(caller.session);
+    }
+  }
+  Finish();
+}
+
+void LedgerModel::TerminateSession(const SessionId& id, bool release_claims, TimePoint now,
+                                   const absl::Status& result, const Seen& seen) {
+  Begin(now, seen);
+  const bool is_known = state_.sessions.contains(id);
+  Judge("TerminateSession", is_known ? Ok() : Unknown(), result);
+  if (is_known) {
+    if (state_.IsLive(id)) EndSession(id, SessionEnd::kTerminated, release_claims);
+    if (release_claims) Vouch(id);
+  }
+  Finish();
+}
+
+void LedgerModel::ProcessGone(ProcessId process, TimePoint now, const Seen& seen) {
+  Begin(now, seen);
+  state_.gone.emplace(process, now);
+  std::vector<SessionId> ended;
+  for (const auto& [id, session] : state_.sessions) {
+    if (session.is_live && session.stream == process) ended.push_back(id);
+  }
+  for (const SessionId& id : ended) {
+    if (state_.IsLive(id)) EndSession(id, SessionEnd::kProcessGone, /*is_vouched=*/false);
+  }
+  Finish();
+}
+
+// Ends a session and those that joined it.
+void LedgerModel::EndSession(const SessionId& id, SessionEnd reason, bool is_vouched) {
+  const std::optional<SessionId> joined = state_.sessions[id].joined;
+  const SessionId holder = joined.value_or(id);
+  std::vector<SessionId> ending = {id};
+  for (const auto& [other, session] : state_.sessions) {
+    if (session.joined == id) ending.push_back(other);
+  }
+  for (const SessionId& each : ending) {
+    Session& session = state_.sessions[each];
+    if (session.is_live) {
+      const SessionEnd own =
+          each == id || reason == SessionEnd::kClosed ? reason : SessionEnd::kParentEnded;
+      expected_.push_back({.kind = Kind::kEnded, .session = each, .reason = own});
+    }
+    session.is_live = false;
+    session.is_vouched |= is_vouched;
+    for (uint32_t i = 0; i < state_.blocks.size() && !session.is_vouched; ++i) {
+      if (state_.RefCount(i, holder) > 0) session.claims.insert(i);
+    }
+    if (session.is_vouched) session.claims.clear();
+  }
+  if (joined.has_value() && reason != SessionEnd::kClosed && state_.IsLive(*joined)) {
+    expected_.push_back({.kind = Kind::kMemberGone, .session = *joined});
+  }
+  EndCallsOf(id);
+  const uint64_t slice = state_.options.limits.reclaim_slice;
+  const uint64_t references = state_.References(id);
+  if (may_drop_.has_value()) *may_drop_ += slice;
+  if (FollowReclaim() < std::min(slice, references)) {
+    Complain(ToText(id) + " ended, and too few of its references were dropped");
+  }
+  Settle();
+}
+
+void LedgerModel::EndCallsOf(const SessionId& id) {
+  for (auto& queue : state_.waiters) {
+    for (size_t i = 0; i < queue.size();) {
+      if (queue[i].call.caller.session == id) {
+        EndWaiter(queue[i].id, Unknown());
+      } else {
+        ++i;
+      }
+    }
+  }
+  for (ModelState::Fill& fill : state_.fills) {
+    if (fill.session != id || fill.answer == PendingId{}) continue;
+    expected_.push_back({.kind = Kind::kAllocDone, .id = fill.answer, .verdicts = Unknown()});
+    fill.answer = {};
+  }
+}
+
+void LedgerModel::Vouch(const SessionId& id) {
+  for (auto& [other, session] : state_.sessions) {
+    if (other == id || session.joined == id) session.is_vouched = true;
+  }
+}
+
+void LedgerModel::EndClaims() {
+  for (auto& [id, session] : state_.sessions) {
+    if (session.is_vouched || state_.AreAllPast(session)) session.claims.clear();
+  }
+}
+
+void LedgerModel::ForgetSessions() {
+  for (auto it = state_.sessions.begin(); it != state_.sessions.end();) {
+    const Session& session = it->second;
+    if (session.is_live || state_.References(it->first) > 0 ||
+        (!session.is_vouched && !state_.AreAllPast(session))) {
+      ++it;
+      continue;
+    }
+    expected_.push_back({.kind = Kind::kForgotten, .session = it->first});
+    it = state_.sessions.erase(it);
+  }
+}
+
+uint64_t LedgerModel::FollowReclaim() {
+  uint64_t dropped = 0;
+  for (const auto& [id, session] : state_.sessions) {
+    if (session.is_live) continue;
+    for (uint32_t i = 0; i < state_.blocks.size(); ++i) {
+      const uint32_t left = SeenReferences(seen_->blocks[i], id);
+      while (state_.RefCount(i, id) > left) {
+        DropRef(i, id, TraceOperation::kRelease);
+        ++dropped;
+      }
+    }
+  }
+  dropped_ += dropped;
+  FreeAllDone();
+  return dropped;
+}
+
+}  // namespace kvpool::test

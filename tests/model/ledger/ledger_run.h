@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "core/ledger/ledger.h"
+#include "tests/model/ledger/ledger_model.h"
+#include "tests/support/random.h"
+
+namespace kvpool::test {
+
+// What a run is about.
+struct RunOptions {
+  LedgerOptions ledger;
+  uint32_t sessions = 4;       // About as many are open.
+  uint32_t max_guarantee = 0;  // Of a session.
+  // Whether times differ by nanoseconds. If not, much falls due at one time.
+  bool has_jitter = true;
+};
+
+// LedgerRun makes random calls on a ledger and on a model of it, and compares the two after each.
+// The same options and seed make the same run.
+class LedgerRun {
+ public:
+  LedgerRun(const RunOptions& options, uint64_t seed);
+
+  // Makes `steps` calls, then lets go of everything and looks at what is left. Returns what went
+  // wrong, with the last calls before it, or nothing.
+  std::string Run(uint32_t steps);
+
+ private:
+  // A keyed call, to be made once more.
+  struct Keyed {
+    AllocCall alloc = {};
+    IncRefCall inc = {};
+    DecRefCall dec = {};
+    enum { kAlloc, kInc, kDec } kind{};
+    std::vector<BlockRef> list = {};  // Theirs.
+  };
+
+  void Step();
+  void DrainStep();
+  std::string CheckAllIsFree();
+
+  // ledger_run_calls.cc: one call each.
+  void OpenSession();
+  void Attach();
+  void AddProcess();
+  void Detach();
+  void BeginCall();
+  void EndCall();
+  void Close(const Caller& caller);
+  void Terminate();
+  void ProcessGone();
+  void Alloc();
+  void MakeAlloc(AllocCall call);
+  void FillDone(const absl::Status& status);
+  void Cancel();
+  void IncRef();
+  void MakeIncRef(const IncRefCall& call);
+  void DecRef();
+  void MakeDecRef(const DecRefCall& call);
+  void Repeat();
+  void Pin();
+  void Unpin();
+  void CheckHeld();
+  void Advance();
+  void Reclaim(uint32_t max_references);
+
+  // Notes a call and what came of it, and compares.
+  void Follow(const std::string& call, const std::string& result, const Seen& seen);
+  Seen Look();
+
+  // Random choices.
+  void PassTime();
+  Duration Some(uint32_t ticks);
+  SessionId AnySession();
+  Caller AnyCaller();
+  ProcessId AnyProcess();
+  Generation AnyGeneration(uint32_t block);
+  BlockRef AnyBlock();
+  std::vector<BlockRef> SomeHeld(const SessionId& session, bool is_right);
+  std::vector<BlockRef> SomeBlocks(const SessionId& session);
+  uint64_t AnyKey();
+  Fill AnyFill();
+  template <typename T>
+  const T& OneOf(const std::vector<T>& list) {
+    return list[random_.Below(static_cast<uint32_t>(list.size()))];
+  }
+
+  const RunOptions options_;
+  Random random_;
+  Ledger ledger_;
+  LedgerModel model_;
+  TimePoint now_;
+  uint32_t last_session_ = 0;
+  uint64_t last_process_ = 0;
+  std::vector<Keyed> keyed_;
+  std::deque<std::string> log_;
+  std::string failure_;
+};
+
+}  // namespace kvpool::test

@@ -1,0 +1,194 @@
+#include "tests/model/ledger/model_state.h"
+
+#include <algorithm>
+
+namespace kvpool::test {
+namespace {
+
+bool Names(const std::vector<BlockRef>& list, uint32_t block) {
+  return std::ranges::any_of(list,
+                             [&](const BlockRef& ref) { return ToIndex(ref.block) == block; });
+}
+
+bool NamesAny(const std::vector<BlockRef>& list, const std::vector<BlockRef>& others) {
+  return std::ranges::any_of(
+      list, [&](const BlockRef& ref) { return Names(others, ToIndex(ref.block)); });
+}
+
+void Lower(std::optional<TimePoint>* least, std::optional<TimePoint> time) {
+  if (time.has_value() && (!least->has_value() || *time < **least)) *least = time;
+}
+
+}  // namespace
+
+AllocCall ModelState::Waiter::Call() const {
+  AllocCall whole = call;
+  whole.caller.tenant = tenant;
+  whole.release = release;
+  return whole;
+}
+
+ModelState::ModelState(const LedgerOptions& ledger_options)
+    : options(ledger_options), blocks(ledger_options.num_blocks) {
+  for (uint32_t i = options.num_blocks; i-- > 0;) free_groups.push_back({i});
+}
+
+bool ModelState::IsLive(const SessionId& session) const {
+  const auto it = sessions.find(session);
+  return it != sessions.end() && it->second.is_live;
+}
+
+bool ModelState::IsPast(ProcessId process) const {
+  const auto it = gone.find(process);
+  return it != gone.end() && it->second + options.claim_grace <= now;
+}
+
+bool ModelState::AreAllPast(const Session& session) const {
+  return std::ranges::all_of(session.processes, [this](ProcessId p) { return IsPast(p); });
+}
+
+bool ModelState::IsClaimed(uint32_t block) const {
+  return std::ranges::any_of(
+      sessions, [&](const auto& entry) { return entry.second.claims.contains(block); });
+}
+
+bool ModelState::IsPinned(uint32_t block) const {
+  return std::ranges::any_of(pins, [&](const Pin& pin) {
+    return pin.is_granted && (Names(pin.reads, block) || Names(pin.writes, block));
+  });
+}
+
+bool ModelState::MustWait(const Pin& pin) const {
+  for (const Pin& other : pins) {
+    if (other.id == pin.id) return false;
+    if (NamesAny(pin.writes, other.reads) || NamesAny(pin.writes, other.writes) ||
+        NamesAny(pin.reads, other.writes)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+BlockState ModelState::StateOf(uint32_t block) const {
+  if (!blocks[block].refs.empty()) return BlockState::kHeld;
+  return blocks[block].is_free ? BlockState::kFree : BlockState::kQuarantined;
+}
+
+uint32_t ModelState::RefCount(uint32_t block) const {
+  uint32_t count = 0;
+  for (const auto& [session, references] : blocks[block].refs) count += references;
+  return count;
+}
+
+uint32_t ModelState::RefCount(uint32_t block, const SessionId& session) const {
+  const auto it = blocks[block].refs.find(session);
+  return it == blocks[block].refs.end() ? 0 : it->second;
+}
+
+uint32_t ModelState::CountBlocks(BlockState state) const {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < blocks.size(); ++i) count += StateOf(i) == state ? 1U : 0U;
+  return count;
+}
+
+uint32_t ModelState::HeldBlocks(const SessionId& session) const {
+  uint32_t count = 0;
+  for (const Block& block : blocks) count += static_cast<uint32_t>(block.refs.count(session));
+  return count;
+}
+
+uint64_t ModelState::References(const SessionId& session) const {
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < blocks.size(); ++i) count += RefCount(i, session);
+  return count;
+}
+
+uint64_t ModelState::EndedReferences() const {
+  uint64_t count = 0;
+  for (const auto& [id, session] : sessions) count += session.is_live ? 0 : References(id);
+  return count;
+}
+
+uint32_t ModelState::Unfilled(const SessionId& session) const {
+  if (!IsLive(session)) return 0;
+  const uint32_t guarantee = sessions.at(session).guarantee;
+  const uint32_t held = guarantee == 0 ? 0 : HeldBlocks(session);
+  return guarantee > held ? guarantee - held : 0;
+}
+
+uint32_t ModelState::QuotaLeft(const std::string& tenant) const {
+  if (options.max_blocks_per_tenant == 0) return options.num_blocks;
+  uint32_t used = 0;
+  for (uint32_t i = 0; i < blocks.size(); ++i) {
+    used += blocks[i].tenant == tenant && StateOf(i) != BlockState::kFree ? 1U : 0U;
+  }
+  return used < options.max_blocks_per_tenant ? options.max_blocks_per_tenant - used : 0;
+}
+
+uint32_t ModelState::Room(const SessionId& session) const {
+  uint32_t promised = 0;
+  for (const auto& [id, other] : sessions) promised += id == session ? 0 : Unfilled(id);
+  const uint32_t free = CountBlocks(BlockState::kFree);
+  return free > promised ? free - promised : 0;
+}
+
+uint32_t ModelState::Available(const SessionId& session, bool is_first) const {
+  const uint32_t room = Room(session);
+  return std::min(is_first ? room : std::min(room, Unfilled(session)),
+                  QuotaLeft(sessions.at(session).tenant));
+}
+
+uint32_t ModelState::Available(const SessionId& session) const {
+  return Available(session, waiters[0].empty());
+}
+
+std::optional<TimePoint> ModelState::Expiry(const SessionId& id) const {
+  const Session& session = sessions.at(id);
+  if (!session.is_live || session.stream.has_value() || session.long_calls > 0) return {};
+  for (const auto& queue : waiters) {
+    for (const Waiter& waiter : queue) {
+      if (waiter.call.caller.session == id) return {};
+    }
+  }
+  for (const Fill& fill : fills) {
+    if (fill.session == id) return {};
+  }
+  for (const Pin& pin : pins) {
+    if (pin.reader == id) return {};
+  }
+  return session.last_call + session.ttl;
+}
+
+std::optional<TimePoint> ModelState::NextDeadline() const {
+  std::optional<TimePoint> least;
+  for (const auto& [id, session] : sessions) Lower(&least, Expiry(id));
+  for (const auto& queue : waiters) {
+    for (const Waiter& waiter : queue) Lower(&least, waiter.deadline);
+  }
+  for (const auto& [process, time] : gone) {
+    const bool is_claimed = std::ranges::any_of(sessions, [&, p = process](const auto& entry) {
+      return !entry.second.is_live && !entry.second.is_vouched &&
+             entry.second.processes.contains(p);
+    });
+    if (is_claimed && !IsPast(process)) Lower(&least, time + options.claim_grace);
+  }
+  return least;
+}
+
+LedgerCounts ModelState::Counts() const {
+  return {.free_blocks = CountBlocks(BlockState::kFree),
+          .held_blocks = CountBlocks(BlockState::kHeld),
+          .quarantined_blocks = CountBlocks(BlockState::kQuarantined),
+          .sessions = static_cast<uint32_t>(std::ranges::count_if(
+              sessions, [](const auto& entry) { return entry.second.is_live; })),
+          .waiting_calls = static_cast<uint32_t>(waiters[0].size() + waiters[1].size())};
+}
+
+bool ModelState::IsIdle() const {
+  return std::ranges::none_of(sessions, [this](const auto& entry) {
+    const Session& session = entry.second;
+    return session.is_live || (!session.is_vouched && !AreAllPast(session));
+  });
+}
+
+}  // namespace kvpool::test

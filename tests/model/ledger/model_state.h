@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/ledger/calls.h"
+#include "core/ledger/ledger.h"
+#include "tests/model/ledger/verdict.h"
+
+namespace kvpool::test {
+
+// What there is in a pool, as plain values, and what follows from it, found by scanning. A copy
+// answers "what if".
+struct ModelState {
+  struct Block {
+    Generation generation{};
+    std::string tenant;
+    bool is_free = true;
+    std::map<SessionId, uint32_t> refs;
+    // The newest last; without kQuarantine and kFree.
+    std::deque<std::pair<TraceOperation, uint32_t>> trace;
+  };
+  struct Remembered {
+    uint64_t key = 0;
+    std::string request;
+    std::variant<absl::Status, AllocAnswer, DecRefAnswer> answer;  // The status: IncRef's OK.
+  };
+  struct Session {
+    std::string tenant, client_name, model_id;
+    int64_t pid = 0;
+    uint32_t uid = 0;
+    TimePoint open_time, last_call;
+    Duration ttl{};
+    std::set<ProcessId> processes;  // Also those that are gone.
+    std::optional<ProcessId> stream = {};
+    std::optional<SessionId> joined = {};
+    uint32_t guarantee = 0;
+    uint32_t long_calls = 0;  // Between BeginCall and EndCall.
+    std::deque<Remembered> answers = {};
+    bool is_live = true;
+    bool is_vouched = false;         // Closed, or its claims were released.
+    std::set<uint32_t> claims = {};  // In the name of `processes`.
+  };
+  struct Waiter {
+    PendingId id{};
+    AllocCall call;  // Its tenant and release list are empty; they are here:
+    std::string tenant;
+    std::vector<BlockRef> release;
+    std::string request;
+    TimePoint deadline;
+
+    AllocCall Call() const;
+  };
+  struct Fill {
+    PendingId id{};
+    PendingId answer{};  // Who is answered; none where the session ended.
+    SessionId session;
+    uint64_t key = 0;
+    std::string request;
+    std::vector<BlockRef> blocks;
+  };
+  struct Pin {
+    PendingId id{};
+    SessionId reader, writer;
+    std::vector<BlockRef> reads = {}, writes = {};
+    bool is_granted = false;
+  };
+
+  explicit ModelState(const LedgerOptions& ledger_options);
+
+  bool IsLive(const SessionId& session) const;
+  // Whether `process` is gone, and its claims' grace is over.
+  bool IsPast(ProcessId process) const;
+  bool AreAllPast(const Session& session) const;
+  bool IsClaimed(uint32_t block) const;
+  bool IsPinned(uint32_t block) const;
+  // Whether `pin` must wait for one that came before it.
+  bool MustWait(const Pin& pin) const;
+  BlockState StateOf(uint32_t block) const;
+  uint32_t RefCount(uint32_t block) const;
+  uint32_t RefCount(uint32_t block, const SessionId& session) const;
+  uint32_t CountBlocks(BlockState state) const;
+  uint32_t HeldBlocks(const SessionId& session) const;
+  uint64_t References(const SessionId& session) const;
+  // References of sessions that ended.
+  uint64_t EndedReferences() const;
+
+  uint32_t Unfilled(const SessionId& session) const;
+  uint32_t QuotaLeft(const std::string& tenant) const;
+  // Free blocks that guarantees of others leave to the session.
+  uint32_t Room(const SessionId& session) const;
+  // What an Alloc of the session's would get at most; `is_first`: nobody waits before it.
+  uint32_t Available(const SessionId& session, bool is_first) const;
+  uint32_t Available(const SessionId& session) const;
+
+  // When an unattached session expires, as things stand.
+  std::optional<TimePoint> Expiry(const SessionId& session) const;
+  std::optional<TimePoint> NextDeadline() const;
+  LedgerCounts Counts() const;
+  bool IsIdle() const;
+
+  LedgerOptions options;
+  TimePoint now;
+  std::vector<Block> blocks;
+  // Free blocks, the next one last. Inside a group the order of freeing is the ledger's secret.
+  std::vector<std::set<uint32_t>> free_groups;
+  std::map<SessionId, Session> sessions;  // Until they are forgotten.
+  std::map<ProcessId, TimePoint> gone;    // When each process went.
+  std::vector<Waiter> waiters[2];         // By WaitQueue.
+  std::vector<Fill> fills;
+  std::vector<Pin> pins;  // As they came; fills are pins too.
+};
+
+}  // namespace kvpool::test
