@@ -1,0 +1,168 @@
+#include "deploy/demo/driver.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include "core/status_macros.h"
+#include "deploy/demo/worker_process.h"
+#include "kvpool/v1/inspect.grpc.pb.h"
+
+namespace kvpool::demo {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr auto kReclaimLimit = std::chrono::seconds(10);
+
+// What the table at the end shows.
+struct Figures {
+  std::string blocks, bytes_shared, heads, error, prefill_calls, decode_calls, reclaimed;
+  uint64_t bytes_copied = 0;
+  double reclaim_ms = 0;
+};
+
+class PoolWatcher {
+ public:
+  explicit PoolWatcher(const WorkerOptions& options)
+      : stub_(v1::InspectService::NewStub(
+            grpc::CreateChannel(options.socket, grpc::InsecureChannelCredentials()))),
+        pool_(options.pool) {}
+
+  absl::StatusOr<v1::PoolStatus> Get() {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+    v1::GetPoolRequest request;
+    request.set_name(pool_);
+    v1::GetPoolResponse response;
+    const grpc::Status status = stub_->GetPool(&context, request, &response);
+    if (!status.ok()) return absl::UnavailableError(status.error_message());
+    return response.pool();
+  }
+
+ private:
+  const std::unique_ptr<v1::InspectService::Stub> stub_;
+  const std::string pool_;
+};
+
+std::vector<std::string> Arguments(const WorkerOptions& options, const std::string& role) {
+  std::vector<std::string> arguments = {role, "--socket=" + options.socket,
+                                        "--pool=" + options.pool, "--text=" + options.text};
+  if (options.flip_byte) arguments.emplace_back("--flip_byte");
+  return arguments;
+}
+
+absl::Status Broken(const char* worker) {
+  return absl::InternalError(absl::StrCat("the ", worker, " worker failed"));
+}
+
+uint64_t Number(const std::optional<std::string>& text) {
+  return std::strtoull(text.value_or("0").c_str(), nullptr, 10);
+}
+
+// Prefill hands its blocks to decode and is gone before decode reads a byte of them.
+absl::Status ShareBlocks(const WorkerOptions& options, Figures& figures) {
+  WorkerProcess prefill(Arguments(options, "prefill"));
+  std::vector<std::string> blocks;
+  std::optional<std::string> line;
+  while ((line = prefill.ReadLine()).has_value() && line->starts_with("block ")) {
+    blocks.push_back(*line);
+  }
+  if (!line.has_value() || prefill.ReadLine() != "ready") return Broken("prefill");
+  figures.blocks = absl::StrCat(blocks.size());
+  figures.bytes_shared = line->substr(std::string("bytes ").size());
+  std::printf("prefill (pid %d) wrote %zu blocks through its mapping\n", prefill.pid(),
+              blocks.size());
+
+  WorkerProcess decode(Arguments(options, "decode"));
+  for (const std::string& block : blocks) decode.WriteLine(block);
+  decode.WriteLine("end");
+  if (decode.ReadLine() != "holding") return Broken("decode");
+  std::printf("decode  (pid %d) holds them too, by id and generation\n", decode.pid());
+  prefill.CloseStdin();
+  figures.prefill_calls = prefill.ReadFigure("calls").value_or("");
+  figures.bytes_copied += Number(prefill.ReadFigure("copied"));
+  if (!prefill.Succeeded()) return Broken("prefill");
+  std::printf("prefill has closed its session and is gone\n");
+
+  decode.WriteLine("go");
+  figures.heads = decode.ReadFigure("heads").value_or("");
+  figures.error = decode.ReadFigure("error").value_or("");
+  figures.decode_calls = decode.ReadFigure("calls").value_or("");
+  figures.bytes_copied += Number(decode.ReadFigure("copied"));
+  std::printf("decode ran attention over them in place: largest relative error %s\n",
+              figures.error.c_str());
+  return decode.Succeeded() ? absl::OkStatus() : Broken("decode");
+}
+
+// A worker dies by SIGKILL while it writes; its blocks come back.
+absl::Status KillWriter(const WorkerOptions& options, PoolWatcher& pool, Figures& figures) {
+  WorkerProcess victim(Arguments(options, "victim"));
+  const std::optional<std::string> count = victim.ReadFigure("writing");
+  if (!count.has_value()) return Broken("third");
+  figures.reclaimed = *count;
+  KVPOOL_ASSIGN_OR_RETURN(const v1::PoolStatus before, pool.Get());
+  std::printf("a third worker (pid %d) writes to %s blocks; the pool has %u held, %u free\n",
+              victim.pid(), count->c_str(), before.held_blocks(), before.free_blocks());
+
+  victim.Kill();
+  const auto gone = SteadyClock::now();
+  while (true) {
+    KVPOOL_ASSIGN_OR_RETURN(const v1::PoolStatus now, pool.Get());
+    if (now.free_blocks() == now.layout().num_blocks()) break;
+    if (SteadyClock::now() - gone > kReclaimLimit) {
+      return absl::InternalError("the killed worker's blocks did not come back");
+    }
+    std::this_thread::yield();
+  }
+  figures.reclaim_ms = std::chrono::duration<double, std::milli>(SteadyClock::now() - gone).count();
+  KVPOOL_ASSIGN_OR_RETURN(const v1::PoolStatus after, pool.Get());
+  std::printf("killed with SIGKILL; the pool has %u held, %u quarantined, %u free\n",
+              after.held_blocks(), after.quarantined_blocks(), after.free_blocks());
+  return absl::OkStatus();
+}
+
+void PrintTable(const Figures& figures) {
+  const auto row = [](const char* name, const std::string& value) {
+    std::printf("  %-46s %14s\n", name, value.c_str());
+  };
+  std::printf("\n");
+  row("blocks shared", figures.blocks);
+  row("bytes shared", figures.bytes_shared);
+  row("bytes copied by the daemon for it", absl::StrCat(figures.bytes_copied));
+  row("attention heads checked", figures.heads);
+  row("largest relative error", figures.error);
+  row("calls made by prefill", figures.prefill_calls);
+  row("calls made by decode", figures.decode_calls);
+  row("blocks of the killed worker", figures.reclaimed);
+  char reclaim[32];
+  std::snprintf(reclaim, sizeof(reclaim), "%.2f ms", figures.reclaim_ms);
+  row("time to reclaim them, from its end", reclaim);
+}
+
+}  // namespace
+
+absl::Status RunDemo(const WorkerOptions& options) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  Figures figures;
+  PoolWatcher pool(options);
+  KVPOOL_RETURN_IF_ERROR(ShareBlocks(options, figures));
+  KVPOOL_RETURN_IF_ERROR(KillWriter(options, pool, figures));
+  PrintTable(figures);
+  return absl::OkStatus();
+}
+
+}  // namespace kvpool::demo

@@ -1,0 +1,202 @@
+#include "deploy/demo/workers.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/client.h"
+#include "client/grpc_transport.h"
+#include "core/status_macros.h"
+#include "deploy/demo/attention.h"
+#include "deploy/demo/counting_transport.h"
+#include "deploy/demo/toy_model.h"
+
+namespace kvpool::demo {
+namespace {
+
+constexpr uint32_t kVictimBlocks = 16;
+constexpr double kTolerance = 1e-3;
+
+// A session with its memory mapped, and a count of the calls that it makes.
+struct Worker {
+  std::shared_ptr<CountingTransport> transport;
+  std::unique_ptr<client::Session> session;
+  std::unique_ptr<client::Mapping> mapping;
+  uint32_t block_size = 0;
+};
+
+absl::StatusOr<Worker> Connect(const WorkerOptions& options, const char* name,
+                               client::Mapping::Access access) {
+  client::ClientOptions client_options;
+  client_options.socket = options.socket;
+  Worker worker;
+  worker.transport = std::make_shared<CountingTransport>(client::MakeGrpcTransport(
+      options.socket, client_options.ping_interval, client_options.ping_timeout));
+  client_options.transport = worker.transport;
+  KVPOOL_ASSIGN_OR_RETURN(client::Client client, client::Client::Create(client_options));
+  KVPOOL_ASSIGN_OR_RETURN(worker.session,
+                          client.OpenSession({.pool = options.pool, .client_name = name}));
+  const PoolLayout& layout = worker.session->layout();
+  const uint64_t side_bytes = uint64_t{*layout.spec.block_size} * ToyModel::kKvElements * 2;
+  if (layout.layers.size() != ToyModel::kLayers || layout.layers[0].k.block_bytes != side_bytes ||
+      layout.layers[0].k.dtype != Dtype::kBf16) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("pool ", options.pool, " has not the model's geometry"));
+  }
+  worker.block_size = *layout.spec.block_size;
+  KVPOOL_ASSIGN_OR_RETURN(client::Mapping mapping, worker.session->Map(/*shard=*/0, access));
+  worker.mapping = std::make_unique<client::Mapping>(std::move(mapping));
+  return worker;
+}
+
+std::span<Bf16> AsBf16(std::span<std::byte> bytes) {
+  return {reinterpret_cast<Bf16*>(bytes.data()), bytes.size() / sizeof(Bf16)};
+}
+
+std::span<const Bf16> AsBf16(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const Bf16*>(bytes.data()), bytes.size() / sizeof(Bf16)};
+}
+
+void Say(const std::string& line) { std::cout << line << std::endl; }
+
+// What the daemon did for the worker, read off its own connection.
+void SayCosts(const Worker& worker) {
+  const uint64_t block_bytes = worker.session->layout().block_bytes;
+  Say(absl::StrCat("calls ", worker.transport->calls()));
+  Say(absl::StrCat("copied ", worker.transport->bytes_carried() +
+                                  worker.transport->blocks_copied() * block_bytes));
+}
+
+// K and V of every whole block of the text, written where attention kernels would put them.
+void WritePrompt(const ToyModel& model, const WorkerOptions& options, Worker& worker,
+                 const std::vector<client::BlockLease>& blocks) {
+  for (uint32_t layer = 0; layer < ToyModel::kLayers; ++layer) {
+    for (size_t index = 0; index < blocks.size(); ++index) {
+      const auto k = AsBf16(worker.mapping->mutable_k(layer, blocks[index].id()));
+      const auto v = AsBf16(worker.mapping->mutable_v(layer, blocks[index].id()));
+      for (uint32_t slot = 0; slot < worker.block_size; ++slot) {
+        const auto position = static_cast<uint32_t>(index * worker.block_size + slot);
+        const auto token = static_cast<uint8_t>(options.text[position]);
+        const size_t at = size_t{slot} * ToyModel::kKvElements;
+        model.ComputeK(layer, token, position, k.subspan(at, ToyModel::kKvElements));
+        model.ComputeV(layer, token, v.subspan(at, ToyModel::kKvElements));
+      }
+    }
+  }
+}
+
+absl::StatusOr<std::vector<BlockRef>> ReadBlockList() {
+  std::vector<BlockRef> blocks;
+  std::string line;
+  while (std::getline(std::cin, line) && line != "end") {
+    uint32_t id = 0;
+    uint64_t generation = 0;
+    if (std::sscanf(line.c_str(), "block %" SCNu32 " %" SCNu64, &id, &generation) != 2) {
+      return absl::InvalidArgumentError(absl::StrCat("not a block: ", line));
+    }
+    blocks.push_back({.block = BlockId{id}, .generation = Generation{generation}});
+  }
+  return blocks;
+}
+
+// The largest error of any head of one layer: attention over the blocks in place against the
+// same over K and V that are computed apart and lie in one piece.
+double CheckLayer(const ToyModel& model, const WorkerOptions& options, const Worker& worker,
+                  std::span<const client::BlockLease> blocks, uint32_t layer) {
+  const auto tokens = static_cast<uint32_t>(blocks.size() * worker.block_size);
+  const auto last = static_cast<uint8_t>(options.text[tokens - 1]);
+  const std::vector<float> query = model.ComputeQuery(layer, last, tokens - 1);
+
+  std::vector<BlockView> views;
+  for (const client::BlockLease& block : blocks) {
+    views.push_back({.k = AsBf16(worker.mapping->k(layer, block.id())),
+                     .v = AsBf16(worker.mapping->v(layer, block.id()))});
+  }
+  std::vector<Bf16> k(size_t{tokens} * ToyModel::kKvElements);
+  std::vector<Bf16> v(k.size());
+  for (uint32_t position = 0; position < tokens; ++position) {
+    const size_t at = size_t{position} * ToyModel::kKvElements;
+    const auto token = static_cast<uint8_t>(options.text[position]);
+    model.ComputeK(layer, token, position, std::span(k).subspan(at, ToyModel::kKvElements));
+    model.ComputeV(layer, token, std::span(v).subspan(at, ToyModel::kKvElements));
+  }
+  return RelativeError(PagedAttention(query, views), ContiguousAttention(query, k, v));
+}
+
+}  // namespace
+
+absl::Status RunPrefill(const WorkerOptions& options) {
+  KVPOOL_ASSIGN_OR_RETURN(Worker worker,
+                          Connect(options, "prefill", client::Mapping::Access::kReadWrite));
+  const auto count = static_cast<uint32_t>(options.text.size() / worker.block_size);
+  KVPOOL_ASSIGN_OR_RETURN(std::vector<client::BlockLease> blocks, worker.session->Alloc(count));
+  const ToyModel model;
+  WritePrompt(model, options, worker, blocks);
+  if (options.flip_byte) {
+    const uint32_t layer = ToyModel::kLayers / 2;
+    std::span<std::byte> v = worker.mapping->mutable_v(layer, blocks[count / 2].id());
+    v[v.size() / 2 + 1] ^= std::byte{0xFF};
+  }
+  for (const client::BlockLease& block : blocks) {
+    Say(absl::StrCat("block ", ToIndex(block.id()), " ",
+                     static_cast<uint64_t>(block.generation())));
+  }
+  Say(absl::StrCat("bytes ", count * worker.session->layout().block_bytes));
+  Say("ready");
+  std::string line;
+  while (std::getline(std::cin, line)) {
+  }
+  blocks.clear();
+  KVPOOL_RETURN_IF_ERROR(worker.session->Flush());
+  KVPOOL_RETURN_IF_ERROR(worker.session->Close());
+  SayCosts(worker);
+  return absl::OkStatus();
+}
+
+absl::Status RunDecode(const WorkerOptions& options) {
+  KVPOOL_ASSIGN_OR_RETURN(Worker worker,
+                          Connect(options, "decode", client::Mapping::Access::kReadOnly));
+  KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> handed_over, ReadBlockList());
+  KVPOOL_ASSIGN_OR_RETURN(const std::vector<client::BlockLease> blocks,
+                          worker.session->IncRef(handed_over));
+  Say("holding");
+  std::string line;
+  std::getline(std::cin, line);
+
+  const ToyModel model;
+  double error = 0;
+  for (uint32_t layer = 0; layer < ToyModel::kLayers; ++layer) {
+    error = std::max(error, CheckLayer(model, options, worker, blocks, layer));
+  }
+  Say(absl::StrCat("heads ", ToyModel::kLayers * ToyModel::kQueryHeads));
+  Say(absl::StrCat("error ", error));
+  KVPOOL_RETURN_IF_ERROR(worker.session->Close());
+  SayCosts(worker);
+  if (!(error <= kTolerance)) {
+    return absl::InternalError(absl::StrCat("attention over the shared blocks is off by ", error,
+                                            ", relative; ", kTolerance, " is allowed"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunVictim(const WorkerOptions& options) {
+  KVPOOL_ASSIGN_OR_RETURN(Worker worker,
+                          Connect(options, "victim", client::Mapping::Access::kReadWrite));
+  KVPOOL_ASSIGN_OR_RETURN(const std::vector<client::BlockLease> blocks,
+                          worker.session->Alloc(kVictimBlocks));
+  Say(absl::StrCat("writing ", kVictimBlocks));
+  for (uint8_t value = 0;; ++value) {
+    for (const client::BlockLease& block : blocks) {
+      for (uint32_t layer = 0; layer < ToyModel::kLayers; ++layer) {
+        std::ranges::fill(worker.mapping->mutable_k(layer, block.id()), std::byte{value});
+      }
+    }
+  }
+}
+
+}  // namespace kvpool::demo
