@@ -1,0 +1,96 @@
+#include "client/cli/cli.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/cli/command.h"
+#include "client/cli/connection.h"
+#include "client/cli/help.h"
+#include "client/cli/text.h"
+#include "core/error.h"
+#include "core/status_macros.h"
+
+namespace kvpool::cli {
+namespace {
+
+// Options that every command takes.
+constexpr std::array<absl::string_view, 4> kSharedOptions = {"socket", "timeout", "json", "help"};
+
+absl::StatusOr<const Command*> FindCommand(absl::string_view name) {
+  const auto commands = Commands();
+  const auto found = std::ranges::find(commands, name, &Command::name);
+  if (found == commands.end()) {
+    return UsageError(absl::StrCat("there is no command \"", Printable(name),
+                                   "\"; `kvpoolctl --help` lists them"));
+  }
+  return &*found;
+}
+
+absl::Status CheckFits(const Command& command, const CommandLine& line) {
+  const size_t count = line.words.size() - 1;
+  if (count < command.min_arguments || count > command.max_arguments) {
+    return UsageError(absl::StrCat("usage: kvpoolctl ", command.name,
+                                   command.arguments.empty() ? "" : " ", command.arguments,
+                                   " [OPTIONS]"));
+  }
+  for (const std::string& name : line.option_names) {
+    if (std::ranges::count(kSharedOptions, name) > 0) continue;
+    if (std::ranges::count(command.options, name) > 0) continue;
+    return UsageError(absl::StrCat(command.name, " takes no --", name));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ExitCode> Run(std::span<const std::string> arguments, const Environment& environment,
+                             absl::Time now, std::ostream& out) {
+  KVPOOL_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments));
+  if (line.words.empty()) {
+    if (!line.options.help) return UsageError("no command; `kvpoolctl --help` lists them");
+    out << OverviewHelp();
+    return ExitCode::kOk;
+  }
+  KVPOOL_ASSIGN_OR_RETURN(const Command* const command, FindCommand(line.words[0]));
+  if (line.options.help) {
+    out << CommandHelp(*command);
+    return ExitCode::kOk;
+  }
+  KVPOOL_RETURN_IF_ERROR(CheckFits(*command, line));
+  std::optional<Connection> connection;
+  if (command->needs_daemon) {
+    KVPOOL_ASSIGN_OR_RETURN(std::string socket, ChooseSocket(line.options, environment));
+    connection.emplace(std::move(socket), line.options.timeout.value_or(command->timeout));
+  }
+  return command->run({.arguments = std::span(line.words).subspan(1),
+                       .options = line.options,
+                       .connection = connection.has_value() ? &*connection : nullptr,
+                       .now = now,
+                       .out = out});
+}
+
+// "NOT_FOUND: no pool "x"", with the daemon's reason where it gave one.
+std::string ErrorText(const absl::Status& status) {
+  const ErrorDetail detail = GetErrorDetail(status);
+  const std::string reason =
+      detail.reason == Reason::kUnspecified ? "" : absl::StrCat(", ", ReasonName(detail.reason));
+  return absl::StrCat(absl::StatusCodeToString(status.code()), reason, ": ",
+                      Printable(status.message()));
+}
+
+}  // namespace
+
+ExitCode RunCli(std::span<const std::string> arguments, const Environment& environment,
+                absl::Time now, std::ostream& out, std::ostream& errors) {
+  const absl::StatusOr<ExitCode> result = Run(arguments, environment, now, out);
+  if (result.ok()) return *result;
+  const ExitCode code = ExitCodeFor(result.status());
+  errors << "kvpoolctl: "
+         << (code == ExitCode::kUsage ? std::string(result.status().message())
+                                      : ErrorText(result.status()))
+         << "\n";
+  return code;
+}
+
+}  // namespace kvpool::cli

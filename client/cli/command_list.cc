@@ -1,0 +1,163 @@
+#include <array>
+
+#include "client/cli/block_commands.h"
+#include "client/cli/command.h"
+#include "client/cli/daemon_commands.h"
+#include "client/cli/pool_commands.h"
+#include "client/cli/session_commands.h"
+
+namespace kvpool::cli {
+namespace {
+
+constexpr absl::string_view kPlanOptions[] = {"spec", "bytes"};
+constexpr absl::string_view kSpecOptions[] = {"spec"};
+constexpr absl::string_view kBlocksOptions[] = {"first", "count"};
+constexpr absl::string_view kChecksumOptions[] = {"layer", "boundary", "shard", "tag"};
+constexpr absl::string_view kTerminateOptions[] = {"release_claims"};
+
+// An answer takes the daemon microseconds; a big listing, seconds.
+constexpr absl::Duration kTimeout = absl::Seconds(10);
+// Allocating takes a quarter of a second a GiB, summing about as long.
+constexpr absl::Duration kLongTimeout = absl::Minutes(10);
+
+constexpr absl::string_view kStatusHelp =
+    "Shows what the daemon is and a line for each pool. With --json, what GetDaemon answers;\n"
+    "`kvpoolctl pools --json` has the pools.\n"
+    "\n"
+    "The reclaim proof is how the daemon knows that a dead worker's writes have ended: pidfd, or\n"
+    "only a delay. A warning is what its start-up checks found.\n";
+
+constexpr absl::string_view kHealthHelp =
+    "Asks the daemon's health service. Prints SERVING and exits with 0, or prints what it is\n"
+    "instead and exits with 1. Exits with 3 where no daemon answers.\n";
+
+constexpr absl::string_view kPoolsHelp =
+    "Shows a line for each pool or, with a POOL, all about that one: its states, its geometry,\n"
+    "and where each side of each layer lies in a shard.\n"
+    "\n"
+    "free + cached + held + quarantined are all the blocks there are. Cached blocks are findable\n"
+    "and held by nobody: they are given out like free ones. Quarantined ones were let go, but a\n"
+    "process may still be writing to them.\n";
+
+constexpr absl::string_view kPlanHelp =
+    "Computes what a pool of this geometry would be: how many blocks fit, and every offset,\n"
+    "stride and size, in bytes. Asks no daemon and allocates nothing; a size by\n"
+    "memory_utilization needs the device, and so the daemon.\n"
+    "\n"
+    "Block b of a side starts at OFFSET + b * STRIDE of each shard, and is BLOCK bytes long: DATA\n"
+    "bytes of elements (token, head, element), then SCALES bytes of scales.\n"
+    "\n"
+    "  kvpoolctl plan --bytes=24GiB --spec='{\"num_layers\": 32, \"num_kv_heads\": 8,\n"
+    "      \"head_dim\": 128, \"dtype\": \"fp8k_turbo4v\"}'\n";
+
+constexpr absl::string_view kCreatePoolHelp =
+    "Creates a pool. The spec is what `kvpoolctl plan` takes, with a name and a size:\n"
+    "\n"
+    "  kvpoolctl create-pool --spec='{\"name\": \"llama\", \"num_layers\": 32, \"num_kv_heads\": "
+    "8,\n"
+    "      \"head_dim\": 128, \"dtype\": \"bf16\", \"memory_bytes\": \"8589934592\"}'\n"
+    "\n"
+    "The answer comes when the memory is there.\n";
+
+constexpr absl::string_view kDeletePoolHelp =
+    "Deletes a pool and frees its memory. Refused while a session is open in it, or while a\n"
+    "process that was given its memory may still have it mapped.\n";
+
+constexpr absl::string_view kSessionsHelp =
+    "Shows a line for each session, of one POOL or of all. A session is shown by the first eight\n"
+    "characters of its id; the whole id is its worker's secret.\n"
+    "\n"
+    "A session is attached (to a stream of its worker's), unattached (it lives while calls\n"
+    "come), closing (ended; its references are being dropped) or claiming (ended; its processes\n"
+    "may still be writing).\n";
+
+constexpr absl::string_view kSessionHelp =
+    "Shows all about one session, and the ids of the blocks that it holds. ID is its id or the\n"
+    "first characters of it, as listings show them.\n";
+
+constexpr absl::string_view kTerminateHelp =
+    "Ends a session as if its worker had died. Its references go at once; blocks that it was\n"
+    "still writing stay quarantined until its processes are gone, or with --release_claims are\n"
+    "free at once: that is for when you know that none of them writes any more. On a session\n"
+    "that ended already, --release_claims ends the claims that it left.\n"
+    "\n"
+    "ID is its id or the first characters of it.\n";
+
+constexpr absl::string_view kBlockHelp =
+    "Shows one block: its state, generation and references, the sessions that hold it and, where\n"
+    "the daemon traces (KVPOOL_KV_TRACE=1 in its environment), what last happened to it.\n";
+
+constexpr absl::string_view kBlocksHelp =
+    "Shows a line for each block, without holders or history. All of them, or --count from\n"
+    "--first on.\n";
+
+constexpr absl::string_view kChecksumHelp =
+    "Sums what is in blocks: where two runs differ, it shows the first layer and region, or the\n"
+    "block, that differs. BLOCKS is a list such as 0-15,20, in the order of the sequence.\n"
+    "\n"
+    "Without --layer: for each layer, K and V apart, and apart for the blocks before --boundary\n"
+    "(a prefix that was reused) and from there on (the suffix that was computed). With --layer:\n"
+    "that layer, block by block. Formats whose elements are not decoded have a CRC32C of the raw\n"
+    "bytes, and no sums.\n";
+
+constexpr std::array<Command, 12> kCommands = {{
+    {"status",
+     "",
+     0,
+     0,
+     true,
+     kTimeout,
+     {},
+     "what the daemon is, and its pools",
+     kStatusHelp,
+     RunStatus},
+    {"health", "", 0, 0, true, kTimeout, {}, "whether the daemon serves", kHealthHelp, RunHealth},
+    {"pools",
+     "[POOL]",
+     0,
+     1,
+     true,
+     kTimeout,
+     {},
+     "the pools, or all about one",
+     kPoolsHelp,
+     RunPools},
+    {"plan", "", 0, 0, false, kTimeout, kPlanOptions,
+     "what a pool would be: blocks that fit, every stride; needs no daemon", kPlanHelp, RunPlan},
+    {"create-pool", "", 0, 0, true, kLongTimeout, kSpecOptions, "create a pool", kCreatePoolHelp,
+     RunCreatePool},
+    {"delete-pool",
+     "POOL",
+     1,
+     1,
+     true,
+     kLongTimeout,
+     {},
+     "delete a pool",
+     kDeletePoolHelp,
+     RunDeletePool},
+    {"sessions", "[POOL]", 0, 1, true, kTimeout, {}, "the sessions", kSessionsHelp, RunSessions},
+    {"session", "ID", 1, 1, true, kTimeout, {}, "all about one session", kSessionHelp, RunSession},
+    {"terminate", "ID", 1, 1, true, kTimeout, kTerminateOptions, "end a session", kTerminateHelp,
+     RunTerminate},
+    {"block",
+     "POOL ID",
+     2,
+     2,
+     true,
+     kTimeout,
+     {},
+     "one block: state, holders, history",
+     kBlockHelp,
+     RunBlock},
+    {"blocks", "POOL", 1, 1, true, kTimeout, kBlocksOptions, "the states of blocks", kBlocksHelp,
+     RunBlocks},
+    {"checksum", "POOL BLOCKS", 2, 2, true, kLongTimeout, kChecksumOptions,
+     "sums over what is in blocks", kChecksumHelp, RunChecksum},
+}};
+
+}  // namespace
+
+std::span<const Command> Commands() { return kCommands; }
+
+}  // namespace kvpool::cli

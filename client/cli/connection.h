@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include "kvpool/v1/admin.grpc.pb.h"
+#include "kvpool/v1/inspect.grpc.pb.h"
+
+namespace kvpool::cli {
+
+// A connection to one daemon, made when first used. Each call has `timeout` for its deadline.
+//
+// Not thread-safe.
+class Connection {
+ public:
+  Connection(std::string socket, absl::Duration timeout);
+
+  // Calls `method` of a stub, which is given below, and waits for the answer. The status has the
+  // daemon's ErrorDetail; where nobody answers, its message says at which socket.
+  template <typename Stub, typename Request, typename Response>
+  absl::Status Call(Stub& stub,
+                    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                    const Request& request, Response* response) {
+    return Run(
+        [&](grpc::ClientContext& context) { return (stub.*method)(&context, request, response); });
+  }
+
+  // Reads a stream of a stub to its end, giving each message to `take`.
+  template <typename Response>
+  absl::Status Read(const std::function<
+                        std::unique_ptr<grpc::ClientReader<Response>>(grpc::ClientContext&)>& open,
+                    const std::function<void(const Response&)>& take) {
+    return Run([&](grpc::ClientContext& context) {
+      const auto reader = open(context);
+      Response response;
+      while (reader->Read(&response)) take(response);
+      return reader->Finish();
+    });
+  }
+
+  v1::InspectService::Stub& inspect() { return *inspect_; }
+  v1::AdminService::Stub& admin() { return *admin_; }
+  grpc::health::v1::Health::Stub& health() { return *health_; }
+
+ private:
+  absl::Status Run(const std::function<grpc::Status(grpc::ClientContext&)>& call);
+
+  const std::string socket_;
+  const absl::Duration timeout_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::InspectService::Stub> inspect_;
+  const std::unique_ptr<v1::AdminService::Stub> admin_;
+  const std::unique_ptr<grpc::health::v1::Health::Stub> health_;
+};
+
+}  // namespace kvpool::cli

@@ -1,0 +1,63 @@
+#include "client/cli/json.h"
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include <google/protobuf/util/json_util.h>
+
+#include "client/cli/exit_code.h"
+#include "client/cli/text.h"
+#include "core/check.h"
+#include "core/status_macros.h"
+
+namespace kvpool::cli {
+namespace {
+
+constexpr size_t kMaxSpecBytes = size_t{1} << 20;
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string content(kMaxSpecBytes + 1, '\0');
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  // Reading to the end sets failbit beside eofbit; a directory sets badbit, a missing file none.
+  if (!file.eof() || file.bad()) {
+    if (file.good()) {
+      return UsageError(
+          absl::StrCat("spec file ", Printable(path), " is longer than ", kMaxSpecBytes, " bytes"));
+    }
+    return UsageError(absl::StrCat("cannot read spec file ", Printable(path)));
+  }
+  content.resize(static_cast<size_t>(file.gcount()));
+  return content;
+}
+
+}  // namespace
+
+std::string ToJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  // Fails only for messages that hold an Any of an unknown type; ours hold none.
+  KVPOOL_CHECK(google::protobuf::util::MessageToJsonString(message, &json, options).ok());
+  return absl::StrCat(absl::StripSuffix(json, "\n"), "\n");
+}
+
+absl::StatusOr<v1::PoolSpec> ReadSpec(absl::string_view text) {
+  std::string json(text);
+  if (absl::ConsumePrefix(&text, "@")) {
+    KVPOOL_ASSIGN_OR_RETURN(json, ReadFile(std::string(text)));
+  }
+  v1::PoolSpec spec;
+  const auto status = google::protobuf::util::JsonStringToMessage(json, &spec);
+  if (!status.ok()) {
+    const auto message = status.message();
+    return UsageError(absl::StrCat(
+        "the spec is no JSON of a PoolSpec: ",
+        Printable(absl::string_view(message.data(), static_cast<size_t>(message.size())))));
+  }
+  return spec;
+}
+
+}  // namespace kvpool::cli
