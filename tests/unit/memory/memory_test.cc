@@ -10,44 +10,20 @@
 #include "tests/support/fake_device.h"
 #include "tests/support/outcome.h"
 #include "tests/support/random.h"
+#include "tests/unit/memory/fixture.h"
 #include "tests/unit/memory/specs.h"
 
 namespace kvpool {
 namespace {
 
+using test::Blocks;
 using test::FakeDevice;
+using test::Fixture;
 using test::Outcome;
 using test::Plan;
+using test::Read;
 using test::SmallSpec;
-
-// A pool's memory on a fake device, all of whose bytes are 0xA5, the gaps between sides too.
-struct Fixture {
-  explicit Fixture(const PoolSpec& spec) {
-    const PoolLayout layout = Plan(spec);
-    const std::vector<Device*> devices(layout.num_shards(), &device);
-    auto created = Memory::Create(layout, devices);
-    REQUIRE(created.ok());
-    memory = *std::move(created);
-    if (layout.shard_bytes > (uint64_t{1} << 24)) return;
-    for (const auto& region : memory->regions()) {
-      std::ranges::fill(FakeDevice::Bytes(*region), std::byte{0xA5});
-    }
-  }
-
-  std::vector<std::byte> Snapshot(size_t shard = 0) const {
-    const auto bytes = FakeDevice::Bytes(*memory->regions()[shard]);
-    return {bytes.begin(), bytes.end()};
-  }
-
-  FakeDevice device;
-  std::unique_ptr<Memory> memory;
-};
-
-std::vector<BlockId> Blocks(std::initializer_list<uint32_t> ids) {
-  std::vector<BlockId> blocks;
-  for (const uint32_t id : ids) blocks.push_back(BlockId{id});
-  return blocks;
-}
+using test::Write;
 
 // The sides of a layer that have bytes of their own.
 std::vector<const SideLayout*> OwnSides(const PoolLayout& layout, const LayerLayout& layer) {
@@ -58,21 +34,6 @@ std::vector<const SideLayout*> OwnSides(const PoolLayout& layout, const LayerLay
 
 uint64_t StartOf(const SideLayout& side, uint32_t block) {
   return side.offset_bytes + block * side.stride_bytes;
-}
-
-absl::Status Write(Memory& memory, const PieceRange& range, std::byte value) {
-  const std::vector<std::byte> bytes(range.size_bytes, value);
-  Outcome outcome;
-  memory.Write(range, bytes, outcome.Take());
-  return outcome.status();
-}
-
-std::vector<std::byte> Read(Memory& memory, const PieceRange& range) {
-  std::vector<std::byte> bytes(range.size_bytes);
-  Outcome outcome;
-  memory.Read(range, bytes, outcome.Take());
-  REQUIRE(outcome.ok());
-  return bytes;
 }
 
 TEST_CASE("memory is a region of the layout's size on each device") {
@@ -371,59 +332,6 @@ TEST_CASE("offsets of 2^32 and more reach the right bytes") {
   PieceRange beyond = range;
   beyond.size_bytes = 17;
   CHECK(memory.Check(beyond).code() == absl::StatusCode::kOutOfRange);
-}
-
-TEST_CASE("an operation ends once, after the last of its shards") {
-  Fixture fixture(SmallSpec("fp8", MemoryOrder::kLayerMajor, VMode::kSeparate, 4, 3));
-  fixture.device.Hold();
-  Outcome filled;
-  {
-    // The list of blocks need not live until the end.
-    const auto blocks = Blocks({0, 2});
-    fixture.memory->Fill(blocks, 0xFF, filled.Take());
-  }
-  for (int shard = 0; shard < 3; ++shard) {
-    CHECK_FALSE(filled.is_done());
-    CHECK(fixture.device.CompleteOne());
-  }
-  CHECK(filled.ok());
-  fixture.device.Release();
-  CHECK(Read(*fixture.memory, {.shard = 2, .block = BlockId{2}, .size_bytes = 1}) ==
-        std::vector<std::byte>{std::byte{0xFF}});
-}
-
-TEST_CASE("the first shard's error is the operation's, which still waits for the others") {
-  Fixture fixture(SmallSpec("fp8", MemoryOrder::kLayerMajor, VMode::kSeparate, 4, 3));
-  fixture.device.Hold();
-  Outcome copied;
-  fixture.memory->Copy(Blocks({0}), *fixture.memory, Blocks({1}), copied.Take());
-  CHECK(fixture.device.CompleteOne());
-  CHECK(fixture.device.FailOne(absl::DataLossError("first")));
-  CHECK_FALSE(copied.is_done());
-  CHECK(fixture.device.FailOne(absl::InternalError("second")));
-  CHECK(copied.status() == absl::DataLossError("first"));
-}
-
-TEST_CASE("a device's error is that of the read or the write") {
-  Fixture fixture(SmallSpec("fp8", MemoryOrder::kLayerMajor, VMode::kSeparate));
-  const PieceRange range{.size_bytes = 4};
-  fixture.device.FailNextOperation(absl::DataLossError("write"));
-  CHECK(Write(*fixture.memory, range, std::byte{1}) == absl::DataLossError("write"));
-  std::vector<std::byte> bytes(4);
-  Outcome outcome;
-  fixture.device.FailNextOperation(absl::DataLossError("read"));
-  fixture.memory->Read(range, bytes, outcome.Take());
-  CHECK(outcome.status() == absl::DataLossError("read"));
-}
-
-TEST_CASE("operations on no blocks succeed") {
-  const Fixture fixture(SmallSpec("fp8", MemoryOrder::kLayerMajor, VMode::kSeparate, 4, 2));
-  Outcome filled;
-  Outcome copied;
-  fixture.memory->Fill({}, 0xFF, filled.Take());
-  fixture.memory->Copy({}, *fixture.memory, {}, copied.Take());
-  CHECK(filled.ok());
-  CHECK(copied.ok());
 }
 
 }  // namespace
