@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+
 #include "core/ids.h"
 #include "core/layout/pool_spec.h"
 
@@ -125,12 +126,12 @@ struct PinDone {
 };
 
 enum class SessionEnd : uint8_t {
-  kClosed,      // CloseSession, of it or of the session that it joined.
-  kExpired,     // Unattached, and no call for its ttl.
-  kDetached,    // Its stream broke.
-  kProcessGone, // The process at its stream's other end is gone.
-  kTerminated,  // By an operator.
-  kParentEnded, // The session that it joined ended otherwise than by CloseSession.
+  kClosed,       // CloseSession, of it or of the session that it joined.
+  kExpired,      // Unattached, and no call for its ttl.
+  kDetached,     // Its stream broke.
+  kProcessGone,  // The process at its stream's other end is gone.
+  kTerminated,   // By an operator.
+  kParentEnded,  // The session that it joined ended otherwise than by CloseSession.
 };
 
 // From now on the session's id is SESSION_UNKNOWN to all but CloseSession, TerminateSession and
@@ -150,7 +151,7 @@ struct MemberGone {
   SessionId id;
 };
 
-using LedgerEvent = std::variant<AllocDone, FillNeeded, PinDone, SessionEnded, SessionForgotten,
-                                 MemberGone>;
+using LedgerEvent =
+    std::variant<AllocDone, FillNeeded, PinDone, SessionEnded, SessionForgotten, MemberGone>;
 
 }  // namespace kvpool

@@ -1,43 +1,28 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+
 #include "core/ids.h"
+#include "core/ledger/alloc_desk.h"
 #include "core/ledger/calls.h"
+#include "core/ledger/inspector.h"
+#include "core/ledger/keyed_calls.h"
+#include "core/ledger/options.h"
+#include "core/ledger/pin_desk.h"
+#include "core/ledger/reclaimer.h"
+#include "core/ledger/session_desk.h"
+#include "core/ledger/state.h"
 #include "core/ledger/status.h"
 
 namespace kvpool {
-
-// How much of everything a ledger takes. Each is announced or documented; each is an error at
-// its edge, never a crash.
-struct LedgerLimits {
-  uint32_t max_blocks_per_call = 65'536;
-  uint32_t max_sessions = 16'384;  // Ended ones that still claim count too.
-  uint32_t max_waiting_calls = 16'384;
-  uint32_t max_idempotency_keys = 64;  // A session.
-  Duration max_wait = std::chrono::minutes(1);
-  Duration min_ttl = std::chrono::seconds(1);
-  Duration max_ttl = std::chrono::hours(1);
-  // References dropped at once when a session ends; the rest go by Reclaim.
-  uint32_t reclaim_slice = 4'096;
-};
-
-struct LedgerOptions {
-  uint32_t num_blocks = 0;               // 1 to kMaxBlocks.
-  Fill fill_on_alloc = Fill::kAcrossTenants;  // Never kUnspecified.
-  uint32_t max_blocks_per_tenant = 0;    // Held and quarantined, each once. 0: all.
-  bool trace = false;
-  // How long after its last process is gone a session's claims end.
-  Duration claim_grace{};
-  LedgerLimits limits;
-};
 
 // Ledger knows who holds which block of one pool. It is a pure state machine: no thread, no
 // clock, no I/O; calls in, answers and events out. A call that fails has changed nothing.
@@ -59,7 +44,6 @@ class Ledger {
  public:
   // Requires valid options.
   explicit Ledger(const LedgerOptions& options);
-  ~Ledger();
 
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
@@ -180,8 +164,15 @@ class Ledger {
   absl::Status CheckInvariants() const;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  absl::Status CheckList(std::span<const BlockRef> blocks) const;
+
+  LedgerState state_;
+  KeyedCalls keys_{state_};
+  Reclaimer reclaimer_{state_};
+  PinDesk pins_{state_};
+  AllocDesk allocs_{state_, keys_, reclaimer_, pins_};
+  SessionDesk sessions_{state_, reclaimer_, allocs_, pins_};
+  Inspector inspector_{state_};
 };
 
 }  // namespace kvpool

@@ -39,9 +39,9 @@ struct SessionInfo {
   int64_t pid = 0;
   uint32_t uid = 0;
   TimePoint open_time;
-  uint32_t held_blocks = 0;   // Distinct.
+  uint32_t held_blocks = 0;  // Distinct.
   uint64_t references = 0;
-  SessionId joined;           // All zero: none.
+  SessionId joined;             // All zero: none.
   std::vector<BlockId> blocks;  // Ascending; only where asked for.
   bool truncated = false;
   std::vector<ProcessId> processes;
@@ -62,7 +62,7 @@ enum class TraceOperation : uint8_t {
   kPublish,
   kAcquire,
   kEvict,
-  kRelease,     // A session's end dropped it.
+  kRelease,  // A session's end dropped it.
   kQuarantine,
   kFree,
 };

@@ -1,0 +1,351 @@
+#include "core/ledger/alloc_desk.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/status_macros.h"
+
+namespace kvpool {
+namespace {
+
+uint32_t Less(uint32_t a, uint64_t b) { return a > b ? static_cast<uint32_t>(a - b) : 0; }
+
+absl::Status FullError(uint32_t count, uint32_t room) {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   {.reason = Reason::kPoolFull, .available = room},
+                   absl::StrCat("no room for ", count, " blocks: ", room, " could be had"));
+}
+
+absl::Status AbortedError() {
+  return absl::AbortedError("a repeat of the call, under the same key, took its place");
+}
+
+}  // namespace
+
+absl::StatusOr<AllocOutcome> AllocDesk::Alloc(Session& session, const AllocCall& call,
+                                              TimePoint now) {
+  KVPOOL_RETURN_IF_ERROR(CheckArguments(call));
+  const uint64_t request = call.idempotency_key == 0 ? 0 : KeyedCalls::Hash(call);
+  KVPOOL_ASSIGN_OR_RETURN(const std::optional<AllocOutcome> repeated,
+                          Repeat(session, call, request, now));
+  if (repeated.has_value()) return *repeated;
+  const absl::StatusOr<uint32_t> count = JudgeReclaiming(session, call, now);
+  if (count.ok()) {
+    const Demand demand = {.count = *count,
+                           .fill = call.fill,
+                           .release = call.release,
+                           .key = call.idempotency_key,
+                           .request = request};
+    AllocOutcome outcome = Give(session, demand, PendingId{}, now);
+    if (outcome.pending != PendingId{}) return outcome;
+    // What `release` freed beyond the call's need is for those who wait.
+    Serve(now);
+    outcome.answer.available = Available(session);
+    if (demand.key != 0) keys_.Remember(session, demand.key, request, outcome.answer);
+    return outcome;
+  }
+  const bool may_wait = call.wait.has_value() && *call.wait > Duration::zero() &&
+                        GetErrorDetail(count.status()).reason == Reason::kPoolFull;
+  if (!may_wait) return count.status();
+  return Wait(session, call, request, now);
+}
+
+absl::Status AllocDesk::CheckArguments(const AllocCall& call) const {
+  const LedgerOptions& options = state_.options;
+  if (call.count > options.num_blocks) {
+    return MakeError(absl::StatusCode::kInvalidArgument, {},
+                     absl::StrCat("count ", call.count, " is more than the pool's ",
+                                  options.num_blocks, " blocks"));
+  }
+  if (call.count > options.limits.max_blocks_per_call) {
+    return MakeError(absl::StatusCode::kInvalidArgument, {},
+                     absl::StrCat("count ", call.count, " is more than ",
+                                  options.limits.max_blocks_per_call, " blocks a call"));
+  }
+  if (call.allow_partial && call.wait.has_value()) {
+    return MakeError(absl::StatusCode::kInvalidArgument, {},
+                     "wait and allow_partial exclude each other");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<AllocOutcome>> AllocDesk::Repeat(Session& session,
+                                                              const AllocCall& call,
+                                                              uint64_t request, TimePoint now) {
+  KVPOOL_ASSIGN_OR_RETURN(const KeyedAnswer* answer,
+                          keys_.Find(session, call.idempotency_key, request));
+  if (answer != nullptr) {
+    return AllocOutcome{.pending = {}, .answer = std::get<AllocAnswer>(*answer)};
+  }
+  const auto pending = session.pending_keys.find(call.idempotency_key);
+  if (pending == session.pending_keys.end()) return std::nullopt;
+  return TakePlace(session, pending->second, call, now);
+}
+
+AllocOutcome AllocDesk::TakePlace(Session& session, PendingId first, const AllocCall& call,
+                                  TimePoint now) {
+  const PendingId id = state_.NextPending();
+  PendingId answered = first;
+  if (state_.waits.Find(first) != nullptr) {
+    const Duration wait = std::min(call.wait.value_or(Duration{}), state_.options.limits.max_wait);
+    state_.waits.Replace(first, id, now + wait);
+    session.pending.erase(first);
+    session.pending.insert(id);
+    session.pending_keys[call.idempotency_key] = id;
+  } else {
+    answered = std::exchange(state_.fills.at(first).answer_to, id);
+  }
+  state_.events.emplace_back(AllocDone{answered, AbortedError()});
+  return {.pending = id, .answer = {}};
+}
+
+uint32_t AllocDesk::Room(const Session& session, const DropEffect& effect, bool is_first) const {
+  const uint32_t free = state_.references.blocks().free_count();
+  const uint32_t let_go = session.held_blocks - effect.let_go;
+  // Blocks that it frees and takes again count as held when the rest is taken from the others.
+  const uint32_t own = Less(session.guarantee, let_go + effect.freed);
+  if (!is_first) {
+    return std::min(Less(session.guarantee, let_go), effect.freed + std::min(own, free));
+  }
+  const uint64_t unfilled =
+      state_.references.unfilled_guarantees() - session.unfilled() + uint64_t{own};
+  return effect.freed + std::min(own, free) + Less(free, unfilled);
+}
+
+uint32_t AllocDesk::QuotaRoom(const Session& session, const DropEffect& effect) const {
+  const uint32_t quota = state_.options.max_blocks_per_tenant;
+  if (quota == 0) return state_.options.num_blocks;
+  return Less(quota, state_.references.used_blocks(session) - effect.freed);
+}
+
+absl::StatusOr<uint32_t> AllocDesk::Judge(const Session& session, uint32_t count,
+                                          bool allow_partial, const DropEffect& effect,
+                                          bool is_first) const {
+  const uint32_t quota = QuotaRoom(session, effect);
+  const uint32_t room = Room(session, effect, is_first);
+  if (allow_partial) return std::min({count, quota, room});
+  if (count > quota) {
+    return MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kQuota},
+                     absl::StrCat("tenant '", state_.tenants.name(session.tenant), "' may have ",
+                                  quota, " blocks more, not ", count));
+  }
+  if (count > room) return FullError(count, room);
+  return count;
+}
+
+absl::StatusOr<uint32_t> AllocDesk::JudgeReclaiming(Session& session, const AllocCall& call,
+                                                    TimePoint now) {
+  while (true) {
+    KVPOOL_ASSIGN_OR_RETURN(const DropEffect effect,
+                            state_.references.CheckDrop(session, call.release));
+    const bool is_first = state_.waits.is_clear(call.queue);
+    absl::StatusOr<uint32_t> count =
+        Judge(session, call.count, call.allow_partial, effect, is_first);
+    const bool is_short = !count.ok() || *count < call.count;
+    if (!is_short || !reclaimer_.has_work()) return count;
+    reclaimer_.Run(state_.options.limits.reclaim_slice, now);
+    Serve(now);
+  }
+}
+
+AllocOutcome AllocDesk::Give(Session& session, const Demand& demand, PendingId id, TimePoint now) {
+  const Cause cause = {"Alloc", session.id, now};
+  if (!demand.release.empty()) reclaimer_.FinishClaims(session);
+  for (const BlockRef& ref : demand.release) state_.references.Drop(session, ref.block, cause);
+  AllocAnswer answer;
+  answer.blocks.reserve(demand.count);
+  FillPlan plan;
+  const Fill fill = demand.fill == Fill::kUnspecified ? state_.options.fill_on_alloc : demand.fill;
+  for (uint32_t i = 0; i < demand.count; ++i) {
+    answer.blocks.push_back(state_.references.Take(session, fill, plan, cause));
+  }
+  if (!plan.is_empty()) return BeginFill(session, demand, std::move(plan), std::move(answer), id);
+  return {.pending = {}, .answer = std::move(answer)};
+}
+
+AllocOutcome AllocDesk::BeginFill(Session& session, const Demand& demand, FillPlan plan,
+                                  AllocAnswer answer, PendingId id) {
+  const bool is_new = id == PendingId{};
+  if (is_new) id = state_.NextPending();
+  PendingFill fill = {.session = session.id,
+                      .answer_to = id,
+                      .answer = std::move(answer),
+                      .key = demand.key,
+                      .request = demand.request,
+                      .filled = plan.zero};
+  fill.filled.insert(fill.filled.end(), plan.poison.begin(), plan.poison.end());
+  for (const BlockId block : fill.filled) state_.references.SetKnown(block, false);
+  pins_.BeginFill(id, fill.filled);
+  state_.fills.emplace(id, std::move(fill));
+  state_.events.emplace_back(
+      FillNeeded{.id = id, .zero = std::move(plan.zero), .poison = std::move(plan.poison)});
+  state_.sessions.BeginRunning(session);
+  session.pending.insert(id);
+  if (demand.key != 0) session.pending_keys[demand.key] = id;
+  return {.pending = id, .answer = {}};
+}
+
+void AllocDesk::FillDone(PendingId id, const absl::Status& status, TimePoint now) {
+  const auto found = state_.fills.find(id);
+  KVPOOL_CHECK(found != state_.fills.end());
+  PendingFill fill = std::move(found->second);
+  state_.fills.erase(found);
+  if (status.ok()) {
+    for (const BlockId block : fill.filled) state_.references.SetKnown(block, true);
+  }
+  Session* session = state_.sessions.Find(fill.session);
+  const bool is_answered = session == nullptr || !session->is_live;
+  if (!is_answered && !status.ok()) {
+    reclaimer_.FinishClaims(*session);
+    for (const BlockRef& ref : fill.answer.blocks) {
+      if (!state_.references.CheckHeld(*session, ref, 0).ok()) continue;
+      state_.references.Drop(*session, ref.block, {"fill failed", session->id, now});
+    }
+  }
+  pins_.EndFill(id, fill.session, now);
+  if (is_answered) return;
+  Forget(*session, id, fill.key, now);
+  if (!status.ok()) {
+    state_.events.emplace_back(AllocDone{fill.answer_to, status});
+    return;
+  }
+  fill.answer.available = Available(*session);
+  if (fill.key != 0) keys_.Remember(*session, fill.key, fill.request, fill.answer);
+  state_.events.emplace_back(AllocDone{fill.answer_to, std::move(fill.answer)});
+}
+
+absl::StatusOr<AllocOutcome> AllocDesk::Wait(Session& session, const AllocCall& call,
+                                             uint64_t request, TimePoint now) {
+  const LedgerLimits& limits = state_.options.limits;
+  if (state_.waits.size() >= limits.max_waiting_calls) {
+    return MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
+                     absl::StrCat(limits.max_waiting_calls, " calls wait already"));
+  }
+  const PendingId id = state_.NextPending();
+  WaitingCall waiting;
+  waiting.id = id;
+  waiting.session = session.slot;
+  waiting.queue = call.queue;
+  waiting.count = call.count;
+  waiting.fill = call.fill;
+  waiting.release.assign(call.release.begin(), call.release.end());
+  waiting.key = call.idempotency_key;
+  waiting.request = request;
+  waiting.deadline = now + std::min(*call.wait, limits.max_wait);
+  waiting.has_guarantee = session.guarantee > 0;
+  state_.waits.Add(std::move(waiting));
+  state_.sessions.BeginRunning(session);
+  session.pending.insert(id);
+  if (call.idempotency_key != 0) session.pending_keys[call.idempotency_key] = id;
+  return AllocOutcome{.pending = id, .answer = {}};
+}
+
+void AllocDesk::Serve(TimePoint now) {
+  bool has_served = true;
+  while (has_served) {
+    has_served = false;
+    if (state_.waits.has_guaranteed()) {
+      for (const PendingId id : state_.waits.guaranteed()) {
+        WaitingCall* call = state_.waits.Find(id);
+        has_served |= ServeOne(*call, state_.waits.is_front(*call), now);
+      }
+    }
+    while (WaitingCall* call = state_.waits.front()) {
+      if (!ServeOne(*call, /*is_first=*/true, now)) break;
+      has_served = true;
+    }
+  }
+}
+
+bool AllocDesk::ServeOne(WaitingCall& call, bool is_first, TimePoint now) {
+  Session& session = state_.sessions.at(call.session);
+  const absl::StatusOr<DropEffect>& effect = EffectOf(call);
+  absl::StatusOr<uint32_t> count =
+      effect.ok() ? Judge(session, call.count, /*allow_partial=*/false, *effect, is_first)
+                  : absl::StatusOr<uint32_t>(effect.status());
+  if (!count.ok()) {
+    // One whose turn it is not keeps its place: what is wrong may be right by then.
+    if (!is_first || GetErrorDetail(count.status()).reason == Reason::kPoolFull) return false;
+    const PendingId id = call.id;
+    Leave(session, id, now);
+    state_.events.emplace_back(AllocDone{id, count.status()});
+    return true;
+  }
+  const WaitingCall served = Leave(session, call.id, now);
+  const Demand demand = {.count = served.count,
+                         .fill = served.fill,
+                         .release = served.release,
+                         .key = served.key,
+                         .request = served.request};
+  AllocOutcome outcome = Give(session, demand, served.id, now);
+  if (outcome.pending != PendingId{}) return true;
+  outcome.answer.available = Available(session);
+  if (served.key != 0) keys_.Remember(session, served.key, served.request, outcome.answer);
+  state_.events.emplace_back(AllocDone{served.id, std::move(outcome.answer)});
+  return true;
+}
+
+const absl::StatusOr<DropEffect>& AllocDesk::EffectOf(WaitingCall& call) {
+  const uint64_t changes = state_.references.blocks().watched_changes();
+  if (!call.effect.has_value() || call.effect_changes != changes) {
+    state_.references.Watch(call.release);
+    call.effect = state_.references.CheckDrop(state_.sessions.at(call.session), call.release);
+    call.effect_changes = changes;
+  }
+  return *call.effect;
+}
+
+bool AllocDesk::Cancel(PendingId id, TimePoint now) {
+  WaitingCall* call = state_.waits.Find(id);
+  if (call == nullptr) return false;
+  Leave(state_.sessions.at(call->session), id, now);
+  return true;
+}
+
+void AllocDesk::EndWait(PendingId id, TimePoint now) {
+  WaitingCall& call = *state_.waits.Find(id);
+  Session& session = state_.sessions.at(call.session);
+  const absl::StatusOr<DropEffect>& effect = EffectOf(call);
+  const absl::Status status =
+      effect.ok() ? FullError(call.count, Room(session, *effect, state_.waits.is_front(call)))
+                  : FullError(call.count, 0);
+  Leave(session, id, now);
+  state_.events.emplace_back(AllocDone{id, status});
+}
+
+bool AllocDesk::Abandon(Session& session, PendingId id, const absl::Status& status, TimePoint now) {
+  PendingId answer_to = id;
+  if (state_.waits.Find(id) != nullptr) {
+    Leave(session, id, now);
+  } else if (const auto fill = state_.fills.find(id); fill != state_.fills.end()) {
+    answer_to = fill->second.answer_to;
+    Forget(session, id, fill->second.key, now);
+  } else {
+    return false;
+  }
+  state_.events.emplace_back(AllocDone{answer_to, status});
+  return true;
+}
+
+uint32_t AllocDesk::Available(const Session& session) const {
+  return std::min(Room(session, {}, state_.waits.is_clear(WaitQueue::kGrow)),
+                  QuotaRoom(session, {}));
+}
+
+WaitingCall AllocDesk::Leave(Session& session, PendingId id, TimePoint now) {
+  WaitingCall call = state_.waits.Remove(id);
+  Forget(session, id, call.key, now);
+  return call;
+}
+
+void AllocDesk::Forget(Session& session, PendingId id, uint64_t key, TimePoint now) {
+  session.pending.erase(id);
+  if (key != 0) session.pending_keys.erase(key);
+  if (session.is_live) state_.sessions.EndRunning(session, now);
+}
+
+}  // namespace kvpool

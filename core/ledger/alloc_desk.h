@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "absl/status/statusor.h"
+
+#include "core/ledger/keyed_calls.h"
+#include "core/ledger/pin_desk.h"
+#include "core/ledger/reclaimer.h"
+#include "core/ledger/state.h"
+
+namespace kvpool {
+
+// AllocDesk gives blocks to sessions: at once, after a wait, or after a fill.
+//
+// What a session may take is settled by Room alone: the free blocks, less what others are
+// guaranteed, and nothing beyond its own guarantee while others wait before it.
+class AllocDesk {
+ public:
+  // The arguments must outlive it.
+  AllocDesk(LedgerState& state, KeyedCalls& keys, Reclaimer& reclaimer, PinDesk& pins)
+      : state_(state), keys_(keys), reclaimer_(reclaimer), pins_(pins) {}
+
+  AllocDesk(const AllocDesk&) = delete;
+  AllocDesk& operator=(const AllocDesk&) = delete;
+
+  // Requires ids in range.
+  absl::StatusOr<AllocOutcome> Alloc(Session& session, const AllocCall& call, TimePoint now);
+  void FillDone(PendingId id, const absl::Status& status, TimePoint now);
+  // Withdraws a waiting call. False where no such call waits.
+  bool Cancel(PendingId id, TimePoint now);
+  // Serves whom it can of those who wait.
+  void Serve(TimePoint now);
+  // A call's wait is over.
+  void EndWait(PendingId id, TimePoint now);
+  // Answers a pending call of a session that ended. False where no such call is pending.
+  bool Abandon(Session& session, PendingId id, const absl::Status& status, TimePoint now);
+
+  // What the session could allocate now.
+  uint32_t Available(const Session& session) const;
+
+ private:
+  // What is asked for, waiting or not.
+  struct Demand {
+    uint32_t count = 0;
+    Fill fill{};
+    std::span<const BlockRef> release;
+    uint64_t key = 0;
+    uint64_t request = 0;
+  };
+
+  absl::Status CheckArguments(const AllocCall& call) const;
+  // Answers a call whose key is known; absent where it is not.
+  absl::StatusOr<std::optional<AllocOutcome>> Repeat(Session& session, const AllocCall& call,
+                                                     uint64_t request, TimePoint now);
+  AllocOutcome TakePlace(Session& session, PendingId first, const AllocCall& call, TimePoint now);
+
+  // What the session could take if it dropped what `effect` says. `is_first`: nobody waits
+  // before it.
+  uint32_t Room(const Session& session, const DropEffect& effect, bool is_first) const;
+  uint32_t QuotaRoom(const Session& session, const DropEffect& effect) const;
+  // How many blocks to give. Errors: RESOURCE_EXHAUSTED, POOL_FULL or QUOTA.
+  absl::StatusOr<uint32_t> Judge(const Session& session, uint32_t count, bool allow_partial,
+                                 const DropEffect& effect, bool is_first) const;
+  // As Judge, after reclaiming what ended sessions hold as far as needed.
+  absl::StatusOr<uint32_t> JudgeReclaiming(Session& session, const AllocCall& call, TimePoint now);
+  // Does what was judged possible. `id` is 0 where nobody waits for the answer yet; the outcome
+  // is pending where blocks are to be filled.
+  AllocOutcome Give(Session& session, const Demand& demand, PendingId id, TimePoint now);
+  AllocOutcome BeginFill(Session& session, const Demand& demand, FillPlan plan, AllocAnswer answer,
+                         PendingId id);
+
+  absl::StatusOr<AllocOutcome> Wait(Session& session, const AllocCall& call, uint64_t request,
+                                    TimePoint now);
+  bool ServeOne(WaitingCall& call, bool is_first, TimePoint now);
+  const absl::StatusOr<DropEffect>& EffectOf(WaitingCall& call);
+  // Takes a call out of the queues; it is not pending any more.
+  WaitingCall Leave(Session& session, PendingId id, TimePoint now);
+  void Forget(Session& session, PendingId id, uint64_t key, TimePoint now);
+
+  LedgerState& state_;
+  KeyedCalls& keys_;
+  Reclaimer& reclaimer_;
+  PinDesk& pins_;
+};
+
+}  // namespace kvpool

@@ -1,0 +1,120 @@
+#include "core/ledger/block_table.h"
+
+#include "core/check.h"
+
+namespace kvpool {
+
+const BlockRecord BlockTable::kUntouched = {};
+
+BlockTable::BlockTable(uint32_t num_blocks) : num_blocks_(num_blocks) {
+  KVPOOL_CHECK(num_blocks > 0);
+  // Address space alone: pages come as blocks are taken for the first time.
+  records_.reserve(num_blocks);
+}
+
+BlockId BlockTable::Take() {
+  uint32_t index = free_top_;
+  if (index != UINT32_MAX) {
+    free_top_ = ToIndex(records_[index].first.next);
+  } else {
+    index = static_cast<uint32_t>(records_.size());
+    KVPOOL_CHECK(index < num_blocks_);
+    records_.emplace_back();
+  }
+  BlockRecord& record = records_[index];
+  ++record.generation;
+  record.references = 1;
+  record.first.next = kNoHolder;
+  ++held_count_;
+  return BlockId{index};
+}
+
+void BlockTable::AddReference(BlockId block) {
+  BlockRecord& record = records_[ToIndex(block)];
+  KVPOOL_CHECK(record.references > 0 && record.references < UINT32_MAX);
+  ++record.references;
+  NoteChange(record);
+}
+
+BlockState BlockTable::DropReferences(BlockId block, uint32_t count) {
+  BlockRecord& record = records_[ToIndex(block)];
+  KVPOOL_CHECK(count > 0 && record.references >= count);
+  NoteChange(record);
+  record.references -= count;
+  if (record.references > 0) return BlockState::kHeld;
+  return LeaveHeld(block, record);
+}
+
+BlockState BlockTable::DropClaim(BlockId block) {
+  BlockRecord& record = records_[ToIndex(block)];
+  KVPOOL_CHECK(record.claims > 0);
+  NoteChange(record);
+  --record.claims;
+  return LeaveQuarantine(block, record);
+}
+
+BlockState BlockTable::ClearPinned(BlockId block) {
+  BlockRecord& record = records_[ToIndex(block)];
+  KVPOOL_CHECK(record.has(BlockRecord::kPinned));
+  NoteChange(record);
+  record.flags = static_cast<uint16_t>(record.flags & ~BlockRecord::kPinned);
+  return LeaveQuarantine(block, record);
+}
+
+void BlockTable::AddClaim(BlockId block) {
+  BlockRecord& record = records_[ToIndex(block)];
+  KVPOOL_CHECK(state(block) != BlockState::kFree && record.claims < UINT16_MAX);
+  NoteChange(record);
+  ++record.claims;
+}
+
+void BlockTable::SetPinned(BlockId block) {
+  BlockRecord& record = records_[ToIndex(block)];
+  KVPOOL_CHECK(state(block) != BlockState::kFree);
+  NoteChange(record);
+  record.flags |= BlockRecord::kPinned;
+}
+
+BlockState BlockTable::state(BlockId block) const {
+  const BlockRecord& record = this->record(block);
+  if (record.references > 0) return BlockState::kHeld;
+  if (record.claims > 0 || record.has(BlockRecord::kPinned)) return BlockState::kQuarantined;
+  return BlockState::kFree;
+}
+
+std::vector<BlockId> BlockTable::FreeStack() const {
+  std::vector<BlockId> stack;
+  // A cycle would be a fault: it must not hang whoever looks for faults.
+  for (uint32_t index = free_top_; index != UINT32_MAX && stack.size() <= records_.size();
+       index = ToIndex(records_[index].first.next)) {
+    stack.push_back(BlockId{index});
+  }
+  return stack;
+}
+
+BlockState BlockTable::LeaveHeld(BlockId block, BlockRecord& record) {
+  --held_count_;
+  if (record.claims > 0 || record.has(BlockRecord::kPinned)) {
+    ++quarantined_count_;
+    return BlockState::kQuarantined;
+  }
+  PushFree(block, record);
+  return BlockState::kFree;
+}
+
+BlockState BlockTable::LeaveQuarantine(BlockId block, BlockRecord& record) {
+  if (record.references > 0) return BlockState::kHeld;
+  if (record.claims > 0 || record.has(BlockRecord::kPinned)) return BlockState::kQuarantined;
+  --quarantined_count_;
+  PushFree(block, record);
+  return BlockState::kFree;
+}
+
+void BlockTable::PushFree(BlockId block, BlockRecord& record) {
+  KVPOOL_CHECK(record.first.session == kNoSession && record.more == kNoHolder);
+  record.flags = static_cast<uint16_t>(record.flags & BlockRecord::kUnknown);
+  record.first.next = HolderSlot{free_top_};
+  free_top_ = ToIndex(block);
+}
+
+}  // namespace kvpool

@@ -1,0 +1,81 @@
+#include "core/ledger/keyed_calls.h"
+
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+
+#include "core/error.h"
+
+namespace kvpool {
+namespace {
+
+// A session may have this many more blocks in remembered answers than twice what it holds before
+// the spent ones are looked for: 64 KiB.
+constexpr uint64_t kSweepSlack = 4'096;
+
+enum class Method : uint8_t { kAlloc, kIncRef, kDecRef };
+
+absl::Span<const BlockRef> Hashable(std::span<const BlockRef> blocks) {
+  return {blocks.data(), blocks.size()};
+}
+
+absl::Status OtherRequestError(uint64_t key) {
+  return MakeError(absl::StatusCode::kInvalidArgument, {},
+                   absl::StrCat("idempotency key ", key, " is another request's"));
+}
+
+}  // namespace
+
+uint64_t KeyedCalls::Hash(const AllocCall& call) {
+  return absl::HashOf(Method::kAlloc, call.count, call.allow_partial, call.wait.has_value(),
+                      call.wait.value_or(Duration{}).count(), call.fill, Hashable(call.release),
+                      call.queue);
+}
+
+uint64_t KeyedCalls::Hash(const IncRefCall& call) {
+  return absl::HashOf(Method::kIncRef, Hashable(call.blocks));
+}
+
+uint64_t KeyedCalls::Hash(const DecRefCall& call) {
+  return absl::HashOf(Method::kDecRef, Hashable(call.blocks), call.done);
+}
+
+absl::StatusOr<const KeyedAnswer*> KeyedCalls::Find(const Session& session, uint64_t key,
+                                                    uint64_t request) const {
+  if (key == 0) return nullptr;
+  const RetryTable::Entry* entry = session.retries.Find(key);
+  if (entry == nullptr) {
+    const auto pending = session.pending_keys.find(key);
+    if (pending == session.pending_keys.end()) return nullptr;
+    if (PendingRequest(pending->second) != request) return OtherRequestError(key);
+    return nullptr;
+  }
+  if (entry->request != request) return OtherRequestError(key);
+  const auto is_held = [&](const BlockRef& ref) { return IsHeld(session, ref); };
+  if (entry->is_spent || IsSpent(entry->answer, is_held)) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kKeySpent},
+                     absl::StrCat("the answer under idempotency key ", key,
+                                  " names a block that the session does not hold any more"));
+  }
+  return &entry->answer;
+}
+
+void KeyedCalls::Remember(Session& session, uint64_t key, uint64_t request, KeyedAnswer answer) {
+  session.retries.Remember(key, request, std::move(answer),
+                           state_.options.limits.max_idempotency_keys);
+  if (session.retries.block_count() <= 2 * uint64_t{session.held_blocks} + kSweepSlack) return;
+  session.retries.Sweep([&](const BlockRef& ref) { return IsHeld(session, ref); });
+}
+
+uint64_t KeyedCalls::PendingRequest(PendingId id) const {
+  const WaitingCall* waiting = state_.waits.Find(id);
+  return waiting != nullptr ? waiting->request : state_.fills.at(id).request;
+}
+
+bool KeyedCalls::IsHeld(const Session& session, const BlockRef& ref) const {
+  return state_.references.CheckHeld(session, ref, 0).ok();
+}
+
+}  // namespace kvpool

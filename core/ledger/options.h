@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/ids.h"
+#include "core/layout/pool_spec.h"
+
+namespace kvpool {
+
+// How much of everything a ledger takes. Each is announced or documented; each is an error at
+// its edge, never a crash.
+struct LedgerLimits {
+  uint32_t max_blocks_per_call = 65'536;
+  uint32_t max_sessions = 16'384;  // Ended ones that still claim count too. At most 65,535.
+  uint32_t max_waiting_calls = 16'384;
+  uint32_t max_idempotency_keys = 64;  // A session.
+  Duration max_wait = std::chrono::minutes(1);
+  Duration min_ttl = std::chrono::seconds(1);
+  Duration max_ttl = std::chrono::hours(1);
+  // References dropped at once when a session ends; the rest go by Reclaim.
+  uint32_t reclaim_slice = 4'096;
+};
+
+struct LedgerOptions {
+  uint32_t num_blocks = 0;                    // 1 to kMaxBlocks.
+  Fill fill_on_alloc = Fill::kAcrossTenants;  // Never kUnspecified.
+  uint32_t max_blocks_per_tenant = 0;         // Held and quarantined, each once. 0: all.
+  bool trace = false;
+  // How long after its last process is gone a session's claims end.
+  Duration claim_grace{};
+  LedgerLimits limits;
+};
+
+}  // namespace kvpool

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "core/ledger/state.h"
+
+namespace kvpool {
+
+// Reclaimer undoes sessions that ended, in slices: it drops their references, leaves claims or
+// ends them, and forgets a session of which nothing is left.
+class Reclaimer {
+ public:
+  // `state` must outlive it.
+  explicit Reclaimer(LedgerState& state) : state_(state) {}
+
+  Reclaimer(const Reclaimer&) = delete;
+  Reclaimer& operator=(const Reclaimer&) = delete;
+
+  // Does the first slice of what an ended session, whose end or `is_vouched` is new, leaves to do.
+  // The session may be forgotten by that.
+  void Begin(Session& session, TimePoint now);
+
+  // A session that had joined `parent` and ended claims, in slices, what `parent` holds now.
+  void ClaimOfParent(Session& session, Session& parent);
+  void StopClaiming(Session& session);
+  // Completes such claims: before a block that `parent` holds is let go.
+  void FinishClaims(Session& parent) {
+    if (!parent.claiming_members.empty()) FinishClaimsSlowly(parent);
+  }
+
+  // Does at most `budget` steps, each a session's references to one block or one claim. True
+  // where some are left.
+  bool Run(uint32_t budget, TimePoint now);
+  bool has_work() const { return !work_.empty(); }
+
+ private:
+  bool HasWork(const Session& session) const;
+  void Step(Session& session, TimePoint now);
+  // Works on one session; returns what is left of `budget`.
+  uint32_t Work(Session& session, uint32_t budget, TimePoint now);
+  void ClaimNext(Session& session);
+  void FinishClaimsSlowly(Session& parent);
+
+  LedgerState& state_;
+  std::map<uint64_t, SessionSlot> work_;  // By serial.
+};
+
+}  // namespace kvpool

@@ -1,0 +1,265 @@
+#include "core/ledger/references.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/status_macros.h"
+
+namespace kvpool {
+namespace {
+
+absl::Status EntryError(Reason reason, size_t index, BlockId block, absl::string_view what) {
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      {.reason = reason, .index = static_cast<uint32_t>(index), .block_id = ToIndex(block)},
+      absl::StrCat("entry ", index, ": block ", ToIndex(block), " ", what));
+}
+
+absl::Status NotHeldError(size_t index, BlockId block) {
+  return EntryError(Reason::kNotHeld, index, block, "is not held by the session");
+}
+
+absl::Status StaleError(size_t index, const BlockRef& ref, uint64_t generation) {
+  return EntryError(Reason::kStaleBlock, index, ref.block,
+                    absl::StrCat("is at generation ", generation, ", not ",
+                                 static_cast<uint64_t>(ref.generation)));
+}
+
+bool IsStale(const BlockRef& ref, const BlockRecord& record) {
+  return ref.generation != Generation{} && ref.generation != Generation{record.generation};
+}
+
+}  // namespace
+
+References::References(uint32_t num_blocks, bool trace, TenantTable& tenants)
+    : tenants_(tenants), blocks_(num_blocks), holders_(blocks_) {
+  if (trace) trace_ = std::make_unique<BlockTrace>();
+}
+
+absl::StatusOr<DropEffect> References::CheckDrop(const Session& session,
+                                                 std::span<const BlockRef> refs) {
+  DropEffect effect;
+  absl::Status status;
+  scratch_.clear();
+  // Counts down for the while, so that entries of one block count as they stand.
+  for (size_t i = 0; i < refs.size(); ++i) {
+    const BlockId block = refs[i].block;
+    const HolderSlot slot = holders_.Find(block, session.slot);
+    if (slot == kNoHolder || holders_.at(slot).count == 0) {
+      status = NotHeldError(i, block);
+      break;
+    }
+    BlockRecord& record = blocks_.record(block);
+    if (IsStale(refs[i], record)) {
+      status = StaleError(i, refs[i], record.generation);
+      break;
+    }
+    scratch_.push_back(slot);
+    --record.references;
+    if (--holders_.at(slot).count > 0) continue;
+    ++effect.let_go;
+    if (blocks_.state(block) == BlockState::kFree) ++effect.freed;
+  }
+  for (size_t i = 0; i < scratch_.size(); ++i) {
+    ++holders_.at(scratch_[i]).count;
+    ++blocks_.record(refs[i].block).references;
+  }
+  if (!status.ok()) return status;
+  return effect;
+}
+
+absl::Status References::CheckHeld(const Session& session, std::span<const BlockRef> refs) const {
+  for (size_t i = 0; i < refs.size(); ++i) {
+    KVPOOL_RETURN_IF_ERROR(CheckHeld(session, refs[i], i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status References::CheckHeld(const Session& session, const BlockRef& ref,
+                                   size_t index) const {
+  const HolderSlot slot = holders_.Find(ref.block, session.slot);
+  if (slot == kNoHolder || holders_.at(slot).count == 0) return NotHeldError(index, ref.block);
+  const BlockRecord& record = blocks_.record(ref.block);
+  if (IsStale(ref, record)) return StaleError(index, ref, record.generation);
+  return absl::OkStatus();
+}
+
+absl::Status References::CheckAdd(const Session& session, std::span<const BlockRef> refs) {
+  absl::Status status;
+  size_t checked = 0;
+  size_t added = 0;  // Blocks that the session does not hold yet.
+  for (; checked < refs.size() && status.ok(); ++checked) {
+    const BlockId block = refs[checked].block;
+    status = CheckAddEntry(session, refs[checked], checked);
+    if (!status.ok()) break;
+    BlockRecord& record = blocks_.record(block);
+    ++record.references;
+    if (record.has(BlockRecord::kAdding)) continue;
+    if (holders_.Find(block, session.slot) != kNoHolder) continue;
+    record.flags |= BlockRecord::kAdding;
+    ++added;
+  }
+  if (status.ok() && added > holders_.room()) {
+    status = MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
+                       "too many sessions share too many blocks");
+  }
+  for (size_t i = 0; i < checked; ++i) {
+    BlockRecord& record = blocks_.record(refs[i].block);
+    --record.references;
+    record.flags = static_cast<uint16_t>(record.flags & ~BlockRecord::kAdding);
+  }
+  return status;
+}
+
+absl::Status References::CheckAddEntry(const Session& session, const BlockRef& ref,
+                                       size_t index) const {
+  const BlockRecord& record = blocks_.record(ref.block);
+  const bool is_held =
+      record.has(BlockRecord::kAdding) || holders_.Find(ref.block, session.slot) != kNoHolder;
+  if (!is_held && ref.generation == Generation{}) {
+    return EntryError(Reason::kNotHeld, index, ref.block,
+                      "is not held by the session and no generation is given");
+  }
+  if (IsStale(ref, record)) return StaleError(index, ref, record.generation);
+  if (blocks_.state(ref.block) != BlockState::kHeld) {
+    return EntryError(Reason::kNotLive, index, ref.block,
+                      blocks_.state(ref.block) == BlockState::kFree ? "is free" : "is quarantined");
+  }
+  const ErrorDetail entry = {.index = static_cast<uint32_t>(index), .block_id = ToIndex(ref.block)};
+  if (record.tenant != session.tenant) {
+    return MakeError(
+        absl::StatusCode::kPermissionDenied, entry,
+        absl::StrCat("entry ", index, ": block ", ToIndex(ref.block), " is another tenant's"));
+  }
+  if (record.references == UINT32_MAX) {
+    ErrorDetail detail = entry;
+    detail.reason = Reason::kLimit;
+    return MakeError(absl::StatusCode::kResourceExhausted, detail,
+                     absl::StrCat("entry ", index, ": block ", ToIndex(ref.block), " has ",
+                                  UINT32_MAX, " references already"));
+  }
+  return absl::OkStatus();
+}
+
+BlockRef References::Take(Session& session, Fill fill, FillPlan& plan, const Cause& cause) {
+  const BlockId block = blocks_.Take();
+  BlockRecord& record = blocks_.record(block);
+  const TenantSlot last = record.tenant;
+  // A block that nobody ever had is as the device gave it: zero.
+  const bool is_foreign =
+      (last != session.tenant && record.generation > 1) || record.has(BlockRecord::kUnknown);
+  tenants_.TakeBlock(session.tenant, last);
+  record.tenant = session.tenant;
+  holders_.Add(block, session.slot, 1, session.held);
+  if (++session.held_blocks <= session.guarantee) --unfilled_guarantees_;
+  ++session.references;
+  if (fill == Fill::kPoison) {
+    plan.poison.push_back(block);
+  } else if (fill == Fill::kZero || is_foreign) {
+    plan.zero.push_back(block);
+  }
+  Record(block, TraceOperation::kAlloc, cause);
+  return {.block = block, .generation = Generation{record.generation}};
+}
+
+void References::Add(Session& session, BlockId block, const Cause& cause) {
+  blocks_.AddReference(block);
+  const HolderSlot slot = holders_.Find(block, session.slot);
+  if (slot != kNoHolder) {
+    ++holders_.at(slot).count;
+  } else {
+    holders_.Add(block, session.slot, 1, session.held);
+    if (++session.held_blocks <= session.guarantee) --unfilled_guarantees_;
+  }
+  ++session.references;
+  Record(block, TraceOperation::kInc, cause);
+}
+
+BlockState References::Drop(Session& session, BlockId block, const Cause& cause) {
+  const HolderSlot slot = holders_.Find(block, session.slot);
+  KVPOOL_CHECK(slot != kNoHolder && holders_.at(slot).count > 0);
+  --session.references;
+  if (--holders_.at(slot).count == 0) DropHolder(session, slot);
+  const BlockState state = blocks_.DropReferences(block, 1);
+  Record(block, TraceOperation::kDec, cause);
+  Settle(block, state, /*was_held=*/true, cause);
+  return state;
+}
+
+void References::Release(Session& session, HolderSlot holder, bool claim, const Cause& cause) {
+  const BlockId block = holders_.block(holder);
+  const uint32_t count = holders_.at(holder).count;
+  session.references -= count;
+  if (claim && !blocks_.record(block).has(BlockRecord::kSealed)) {
+    blocks_.AddClaim(block);
+    holders_.at(holder).count = 0;
+    holders_.Move(holder, session.held, session.claims);
+    --session.held_blocks;
+  } else {
+    DropHolder(session, holder);
+  }
+  const BlockState state = blocks_.DropReferences(block, count);
+  Record(block, TraceOperation::kRelease, cause);
+  Settle(block, state, /*was_held=*/true, cause);
+}
+
+void References::Claim(Session& session, BlockId block) {
+  if (blocks_.record(block).has(BlockRecord::kSealed)) return;
+  blocks_.AddClaim(block);
+  holders_.Add(block, session.slot, 0, session.claims);
+}
+
+void References::EndClaim(Session& session, HolderSlot holder, const Cause& cause) {
+  const BlockId block = holders_.block(holder);
+  const bool was_held = blocks_.record(block).references > 0;
+  holders_.Remove(holder, session.claims);
+  Settle(block, blocks_.DropClaim(block), was_held, cause);
+}
+
+void References::ClearPinned(BlockId block, const Cause& cause) {
+  const bool was_held = blocks_.record(block).references > 0;
+  Settle(block, blocks_.ClearPinned(block), was_held, cause);
+}
+
+void References::SetKnown(BlockId block, bool is_known) {
+  BlockRecord& record = blocks_.record(block);
+  if (is_known) {
+    record.flags = static_cast<uint16_t>(record.flags & ~BlockRecord::kUnknown);
+  } else {
+    record.flags |= BlockRecord::kUnknown;
+  }
+}
+
+void References::Watch(std::span<const BlockRef> refs) {
+  for (const BlockRef& ref : refs) {
+    if (blocks_.has_record(ref.block)) blocks_.record(ref.block).flags |= BlockRecord::kWatched;
+  }
+}
+
+void References::SetGuarantee(Session& session, uint32_t blocks) {
+  unfilled_guarantees_ -= session.unfilled();
+  session.guarantee = blocks;
+  unfilled_guarantees_ += session.unfilled();
+}
+
+void References::DropHolder(Session& session, HolderSlot slot) {
+  holders_.Remove(slot, session.held);
+  if (session.held_blocks-- <= session.guarantee) ++unfilled_guarantees_;
+}
+
+void References::Settle(BlockId block, BlockState state, bool was_held, const Cause& cause) {
+  if (state == BlockState::kFree) {
+    tenants_.FreeBlock(blocks_.record(block).tenant);
+    if (!was_held) Record(block, TraceOperation::kFree, cause);
+  } else if (state == BlockState::kQuarantined && was_held) {
+    Record(block, TraceOperation::kQuarantine, cause);
+  }
+}
+
+void References::Record(BlockId block, TraceOperation operation, const Cause& cause) {
+  if (trace_ == nullptr) return;
+  trace_->Record(block, operation, blocks_.record(block).references, cause);
+}
+
+}  // namespace kvpool

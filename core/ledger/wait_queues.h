@@ -1,0 +1,82 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "core/ledger/calls.h"
+#include "core/ledger/references.h"
+#include "core/ledger/slots.h"
+
+namespace kvpool {
+
+// A call that waits for room. It holds nothing.
+struct WaitingCall {
+  PendingId id{};
+  SessionSlot session{};
+  WaitQueue queue{};
+  uint32_t count = 0;
+  Fill fill{};
+  std::vector<BlockRef> release;
+  uint64_t key = 0;
+  uint64_t request = 0;  // A hash of the call.
+  TimePoint deadline;
+  bool has_guarantee = false;  // Its session has one.
+
+  // What dropping `release` would do, as of `effect_changes` watched changes.
+  std::optional<absl::StatusOr<DropEffect>> effect;
+  uint64_t effect_changes = 0;
+};
+
+// WaitQueues keeps the waiting calls, each queue in order of arrival.
+class WaitQueues {
+ public:
+  WaitQueues() = default;
+  WaitQueues(const WaitQueues&) = delete;
+  WaitQueues& operator=(const WaitQueues&) = delete;
+
+  void Add(WaitingCall call);
+  // Requires that the call waits.
+  WaitingCall Remove(PendingId id);
+  // Another call takes the place of a waiting one.
+  void Replace(PendingId id, PendingId by, TimePoint deadline);
+  // Null where no such call waits.
+  WaitingCall* Find(PendingId id);
+
+  // The call whose turn it is; null where none waits.
+  WaitingCall* front();
+  // Whether `call`, which waits, is the one whose turn it is.
+  bool is_front(const WaitingCall& call) { return front() == &call; }
+  // Whether nobody waits in `queue` or in one before it.
+  bool is_clear(WaitQueue queue) const;
+
+  // The calls of sessions with guarantees, in order of arrival.
+  std::vector<PendingId> guaranteed() const;
+  bool has_guaranteed() const { return !guaranteed_.empty(); }
+
+  // The call whose wait ends first, and when.
+  std::optional<std::pair<TimePoint, PendingId>> next_deadline() const;
+
+  uint32_t size() const { return static_cast<uint32_t>(places_.size()); }
+
+ private:
+  // Where a call stands. The lower came first.
+  struct Place {
+    WaitQueue queue{};
+    uint64_t number = 0;
+  };
+
+  std::array<std::map<uint64_t, WaitingCall>, 2> queues_;
+  absl::flat_hash_map<PendingId, Place> places_;
+  std::map<uint64_t, PendingId> guaranteed_;
+  std::set<std::pair<TimePoint, PendingId>> deadlines_;
+  uint64_t last_number_ = 0;
+};
+
+}  // namespace kvpool
