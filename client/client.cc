@@ -78,7 +78,7 @@ v1::OpenSessionRequest MakeRequest(const SessionOptions& options) {
 absl::StatusOr<OpenedSession> ReadResponse(const v1::OpenSessionResponse& response) {
   const absl::StatusOr<SessionId> id = SessionId::Parse(response.session_id());
   if (!id.ok()) return absl::InternalError("the daemon's answer has no session id");
-  KVPOOL_ASSIGN_OR_RETURN(PoolLayout layout, LayoutFromProto(response.layout()));
+  KVPOOL_ASSIGN_OR_RETURN(PoolLayout layout, ReadLayout(response.layout()));
   return OpenedSession{.id = *id,
                        .layout = std::make_shared<const PoolLayout>(std::move(layout)),
                        .limits = LimitsFromProto(response.limits()),

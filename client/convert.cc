@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "core/status_macros.h"
+#include "proto/convert/layout_convert.h"
 
 namespace kvpool::client {
 namespace {
@@ -19,111 +19,14 @@ absl::Status Nonsense(absl::string_view what) {
   return absl::InternalError(absl::StrCat("the daemon's answer makes no sense: ", what));
 }
 
-VMode VModeFromProto(v1::VMode mode) {
-  switch (mode) {
-    case v1::V_MODE_ALIASES_K:
-      return VMode::kAliasesK;
-    case v1::V_MODE_NONE:
-      return VMode::kNone;
-    default:
-      return VMode::kSeparate;
-  }
-}
-
-Fill FillFromProto(v1::Fill fill) {
-  switch (fill) {
-    case v1::FILL_ACROSS_TENANTS:
-      return Fill::kAcrossTenants;
-    case v1::FILL_ZERO:
-      return Fill::kZero;
-    case v1::FILL_POISON:
-      return Fill::kPoison;
-    default:
-      return Fill::kUnspecified;
-  }
-}
-
-PoolSpec SpecFromProto(const v1::PoolSpec& proto) {
-  PoolSpec spec{
-      .name = proto.name(),
-      .block_size = std::nullopt,
-      .num_layers = proto.num_layers(),
-      .num_kv_heads = proto.num_kv_heads(),
-      .head_dim = proto.head_dim(),
-      .v_head_dim = proto.v_head_dim(),
-      .dtype = proto.dtype(),
-      .raw_token_bytes = proto.raw_token_bytes(),
-      .layers = {},
-      .high_precision_layers = proto.high_precision_layers(),
-      .v_mode = VModeFromProto(proto.v_mode()),
-      .num_blocks = std::nullopt,
-      .memory_bytes = std::nullopt,
-      .memory_utilization = std::nullopt,
-      .reserve_bytes = proto.reserve_bytes(),
-      .devices = {proto.devices().begin(), proto.devices().end()},
-      .memory_order = proto.memory_order() == v1::MEMORY_ORDER_BLOCK_MAJOR
-                          ? MemoryOrder::kBlockMajor
-                          : MemoryOrder::kLayerMajor,
-      .fill_on_alloc = FillFromProto(proto.fill_on_alloc()),
-      .cache_blocks_per_seq = proto.cache_blocks_per_seq(),
-      .eviction_policy = proto.eviction_policy(),
-      .max_blocks_per_tenant = proto.max_blocks_per_tenant(),
-      .tenants = {proto.tenants().begin(), proto.tenants().end()},
-  };
-  if (proto.has_block_size()) spec.block_size = proto.block_size();
-  if (proto.has_num_blocks()) spec.num_blocks = proto.num_blocks();
-  if (proto.has_memory_bytes()) spec.memory_bytes = proto.memory_bytes();
-  if (proto.has_memory_utilization()) spec.memory_utilization = proto.memory_utilization();
-  for (const v1::LayerOverride& layer : proto.layers()) {
-    spec.layers.push_back({.first = layer.first(),
-                           .last = layer.last(),
-                           .dtype = layer.dtype(),
-                           .num_kv_heads = layer.num_kv_heads(),
-                           .head_dim = layer.head_dim(),
-                           .v_head_dim = layer.v_head_dim()});
-  }
-  return spec;
-}
-
-absl::StatusOr<SideLayout> SideFromProto(const v1::SideLayout& proto) {
-  const absl::StatusOr<DtypePair> dtype = ParseDtype(proto.dtype());
-  if (!dtype.ok() || dtype->k != dtype->v) {
-    return Nonsense(absl::StrCat("a side's dtype is '", proto.dtype(), "'"));
-  }
-  if (proto.block_bytes() == 0 || proto.block_bytes() > proto.stride_bytes()) {
-    return Nonsense(absl::StrCat("a block of ", proto.block_bytes(), " bytes, a stride of ",
-                                 proto.stride_bytes()));
-  }
-  return SideLayout{.dtype = dtype->k,
-                    .offset_bytes = proto.offset_bytes(),
-                    .stride_bytes = proto.stride_bytes(),
-                    .block_bytes = proto.block_bytes(),
-                    .data_bytes = proto.data_bytes(),
-                    .scale_bytes = proto.scale_bytes(),
-                    .num_heads = proto.num_heads(),
-                    .head_dim = proto.head_dim(),
-                    .block_elements = proto.block_elements()};
-}
-
 }  // namespace
 
-absl::StatusOr<PoolLayout> LayoutFromProto(const v1::PoolLayout& proto) {
-  PoolLayout layout{.spec = SpecFromProto(proto.spec()),
-                    .num_blocks = proto.num_blocks(),
-                    .block_bytes = proto.block_bytes(),
-                    .shard_bytes = proto.shard_bytes(),
-                    .layers = {},
-                    .fingerprint = proto.fingerprint()};
-  if (layout.num_blocks == 0) return Nonsense("a pool of no blocks");
-  if (proto.layers().empty()) return Nonsense("a pool of no layers");
-  if (layout.spec.devices.empty()) return Nonsense("a pool of no shards");
-  for (const v1::LayerLayout& layer : proto.layers()) {
-    LayerLayout& added = layout.layers.emplace_back();
-    KVPOOL_ASSIGN_OR_RETURN(added.k, SideFromProto(layer.k()));
-    if (layer.has_v()) {
-      KVPOOL_ASSIGN_OR_RETURN(added.v, SideFromProto(layer.v()));
-    }
-  }
+absl::StatusOr<PoolLayout> ReadLayout(const v1::PoolLayout& proto) {
+  absl::StatusOr<PoolLayout> layout = LayoutFromProto(proto);
+  if (!layout.ok()) return Nonsense(layout.status().message());
+  if (layout->num_blocks == 0) return Nonsense("a pool of no blocks");
+  if (layout->layers.empty()) return Nonsense("a pool of no layers");
+  if (layout->spec.devices.empty()) return Nonsense("a pool of no shards");
   return layout;
 }
 

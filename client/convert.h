@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -14,8 +15,8 @@
 namespace kvpool::client {
 
 // The layout that the daemon told. INTERNAL, saying what, where it makes no sense: no layer, no
-// block, no shard, an unknown format, a block that is longer than its stride.
-absl::StatusOr<PoolLayout> LayoutFromProto(const v1::PoolLayout& proto);
+// block, no shard, an unknown format.
+absl::StatusOr<PoolLayout> ReadLayout(const v1::PoolLayout& proto);
 
 Limits LimitsFromProto(const v1::Limits& proto);
 

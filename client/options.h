@@ -34,7 +34,7 @@ struct RetryPolicy {
 struct ClientOptions {
   // "unix:" and the path of a worker's listener. Its fd socket lies beside it, at "<path>.fd".
   std::string socket = "unix:/run/kvpool/worker/kvpool.sock";
-  RetryPolicy retry;
+  RetryPolicy retry{};
   // What closing a session may take in all, a dead or hung daemon included.
   Duration close_timeout = std::chrono::milliseconds(800);
   // The deadline of a call that moves bytes: ReadBlocks, WriteBlocks.
@@ -44,10 +44,11 @@ struct ClientOptions {
   Duration ping_interval = std::chrono::seconds(10);
   Duration ping_timeout = std::chrono::seconds(10);
 
-  // Seams for simulation. Unset: steady_clock, a plain sleep, and gRPC to `socket`.
-  Clock clock = {};
-  std::function<void(Duration)> sleep = {};
-  std::shared_ptr<Transport> transport = {};
+  // Seams for simulation. (Braces, here and below, let designated initialisers leave them out.)
+  // Unset: steady_clock, a plain sleep, and gRPC to `socket`.
+  Clock clock{};
+  std::function<void(Duration)> sleep{};
+  std::shared_ptr<Transport> transport{};
 };
 
 // News for a session.
@@ -68,34 +69,34 @@ struct Notice {
   };
 
   Kind kind{};
-  std::string message = {};
+  std::string message{};
   Duration deadline{};
   uint32_t blocks = 0;
 };
 
 // What a session is opened with.
 struct SessionOptions {
-  std::string pool = {};
+  std::string pool{};
   // For people: shown by inspection. Printable, at most 63 characters.
-  std::string client_name = {};
+  std::string client_name{};
   // Where set, the session opens only if the pool's fingerprint equals it.
-  std::string expected_fingerprint = {};
+  std::string expected_fingerprint{};
   // How long the session may live before it is attached. 0: the daemon's default.
   Duration ttl{};
   // What computes the KV: part of every prefix key. Needed to publish, look up or acquire.
-  std::string model_id = {};
+  std::string model_id{};
   // Blocks that nobody else can take.
   uint32_t guaranteed_blocks = 0;
   // Join that session of another process: this one maps and touches memory on its behalf and
   // holds no references. `model_id` and `guaranteed_blocks` must then be unset.
-  std::optional<SessionId> join = {};
+  std::optional<SessionId> join{};
 
   // Called on a thread of the session's, one at a time; must not close or destroy the session.
-  std::function<void(const Notice&)> on_notice = {};
+  std::function<void(const Notice&)> on_notice{};
   // Called on a thread of the session's when references that ended leases held could not be given
   // back; they stay with the session until it ends. Must not use the session. Unset: one line on
   // stderr.
-  std::function<void(std::span<const BlockRef>, const absl::Status&)> on_release_failure = {};
+  std::function<void(std::span<const BlockRef>, const absl::Status&)> on_release_failure{};
 };
 
 // What the daemon accepts in one call.

@@ -40,7 +40,7 @@ struct BlockPiece {
   uint32_t layer = 0;
   BlockSide side = BlockSide::kK;
   uint64_t offset_bytes = 0;  // In the side.
-  std::span<const std::byte> data;
+  std::span<const std::byte> data{};
   uint32_t shard = 0;
 };
 
