@@ -23,7 +23,7 @@ constexpr size_t kMaxNameLength = 249;
 
 absl::Status SystemError(int error, absl::string_view call, uint64_t size_bytes) {
   // ErrnoToStatus names the error; of its codes only the want of room is for callers to tell.
-  const absl::Status status =
+  absl::Status status =
       absl::ErrnoToStatus(error, absl::StrCat(call, " for host memory of ", size_bytes, " bytes"));
   if (absl::IsResourceExhausted(status)) return status;
   return absl::InternalError(status.message());
