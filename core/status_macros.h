@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -12,6 +14,7 @@
 #define KVPOOL_CONCAT_INNER(a, b) a##b
 #define KVPOOL_CONCAT(a, b) KVPOOL_CONCAT_INNER(a, b)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a target may be a declaration, which takes none.
 // Assigns the value of `expression`, a StatusOr, to `target`; returns its status where it has
 // none.
 #define KVPOOL_ASSIGN_OR_RETURN(target, expression) \
@@ -20,3 +23,4 @@
   auto result = (expression);                                     \
   if (!result.ok()) return std::move(result).status();            \
   target = *std::move(result)
+// NOLINTEND(bugprone-macro-parentheses)
