@@ -13,7 +13,9 @@ TEST_CASE("A cancellation runs what the open scopes gave it, once") {
   int first = 0;
   int second = 0;
   int ended = 0;
-  { const Cancellation::Scope scope(cancellation, [&ended] { ++ended; }); }
+  {
+    const Cancellation::Scope scope(cancellation, [&ended] { ++ended; });
+  }
   const Cancellation::Scope a(cancellation, [&first] { ++first; });
   const Cancellation::Scope b(cancellation, [&second] { ++second; });
   CHECK_FALSE(cancellation.is_cancelled());

@@ -123,8 +123,8 @@ TEST_CASE("A read-only mapping gives no mutable bytes, and its memory refuses wr
   CHECK(Aborts([&] { (void)mapping.mutable_k(0, BlockId{0}); }));
   CHECK(Aborts([&] { (void)mapping.mutable_bytes(); }));
   auto* const bytes = const_cast<std::byte*>(mapping.bytes().data());
-  CHECK(test::DiesInChild(
-      [&] { *const_cast<volatile std::byte*>(bytes) = std::byte{1}; }, SIGSEGV));
+  CHECK(
+      test::DiesInChild([&] { *const_cast<volatile std::byte*>(bytes) = std::byte{1}; }, SIGSEGV));
 }
 
 TEST_CASE("A layout that passes the end of its region is FAILED_PRECONDITION") {

@@ -125,7 +125,8 @@ TEST_CASE("A call whose session has ended is not tried again") {
 }
 
 TEST_CASE("A pause ends when the call is cancelled") {
-  Retrier retrier({.total_timeout = std::chrono::hours(2), .initial_backoff = std::chrono::hours(1),
+  Retrier retrier({.total_timeout = std::chrono::hours(2),
+                   .initial_backoff = std::chrono::hours(1),
                    .max_backoff = std::chrono::hours(1)},
                   nullptr, nullptr);
   Cancellation cancellation;

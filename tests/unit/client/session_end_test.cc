@@ -1,7 +1,10 @@
 // How a session notices its end, and how fast it closes when the daemon is dead.
+#include <sys/wait.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <filesystem>
 #include <future>
 #include <mutex>
 #include <vector>
@@ -110,8 +113,8 @@ TEST_CASE("A session that an operator ends is told, and every call after is SESS
   CHECK(IsSessionUnknown(session->FillBlocks(Refs(*leases), Fill::kZero)));
   CHECK(IsSessionUnknown(session->CopyBlocks({}, {})));
   CHECK(IsSessionUnknown(session->WriteBlocks({})));
-  CHECK(IsSessionUnknown(session->ReadBlocks(
-      {}, {}, 0, [](const BlockPiece&) { return absl::OkStatus(); })));
+  CHECK(IsSessionUnknown(
+      session->ReadBlocks({}, {}, 0, [](const BlockPiece&) { return absl::OkStatus(); })));
   CHECK(IsSessionUnknown(session->Map().status()));
   CHECK(IsSessionUnknown(session->Flush()));
   // It vouches, and NOT_FOUND is done.
@@ -181,6 +184,9 @@ TEST_CASE("A daemon that hangs does not keep closing for more than a second") {
   auto leases = (*session)->Alloc(4);
   REQUIRE(leases.ok());
   daemon.child.Signal(SIGSTOP);
+  // The signal takes its time: only a stopped daemon is silent.
+  siginfo_t info{};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(daemon.child.pid()), &info, WSTOPPED | WNOWAIT) == 0);
   leases->clear();
   absl::Status closed;
   CHECK(TimeOf([&] { closed = (*session)->Close(); }) < std::chrono::seconds(1));

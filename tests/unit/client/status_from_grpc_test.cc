@@ -37,10 +37,9 @@ TEST_CASE("Every reason of the API comes over with what it says") {
     const absl::Status status =
         StatusFromGrpc({grpc::StatusCode::FAILED_PRECONDITION, "no", Details(detail)});
     CHECK(absl::IsFailedPrecondition(status));
-    CHECK(GetErrorDetail(status) == ErrorDetail{.reason = static_cast<Reason>(reason),
-                                                .index = 3,
-                                                .block_id = 4,
-                                                .available = 5});
+    CHECK(GetErrorDetail(status) ==
+          ErrorDetail{
+              .reason = static_cast<Reason>(reason), .index = 3, .block_id = 4, .available = 5});
     CHECK("REASON_" + std::string(ReasonName(GetErrorDetail(status).reason)) ==
           v1::ErrorDetail::Reason_Name(detail.reason()));
   }
@@ -50,8 +49,7 @@ TEST_CASE("Details that are none, or somebody else's, are passed over") {
   internal::Status foreign;
   foreign.add_details()->PackFrom(v1::Notice());
   for (const std::string& details : {std::string("\xff\xff\xff"), foreign.SerializeAsString()}) {
-    const absl::Status status =
-        StatusFromGrpc({grpc::StatusCode::UNAVAILABLE, "message", details});
+    const absl::Status status = StatusFromGrpc({grpc::StatusCode::UNAVAILABLE, "message", details});
     CHECK(status == absl::UnavailableError("message"));
   }
 }

@@ -1,0 +1,7 @@
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+find_dependency(absl CONFIG)
+find_dependency(Protobuf)
+find_dependency(gRPC CONFIG)
+find_dependency(OpenSSL COMPONENTS Crypto)
+include(${CMAKE_CURRENT_LIST_DIR}/kvpoolTargets.cmake)
