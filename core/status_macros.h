@@ -6,8 +6,8 @@
 #include "absl/status/statusor.h"
 
 // Returns from the function with the status of `expression` unless it is OK.
-#define KVPOOL_RETURN_IF_ERROR(expression)           \
-  do {                                               \
+#define KVPOOL_RETURN_IF_ERROR(expression)                                  \
+  do {                                                                      \
     if (absl::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 

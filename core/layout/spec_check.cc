@@ -145,7 +145,7 @@ absl::Status CheckRaw(const PoolSpec& spec) {
   if (spec.raw_token_bytes == 0) {
     return WrongField("raw_token_bytes", "0", "dtype raw needs the bytes of a token");
   }
-  constexpr absl::string_view kWhy = "dtype raw takes no heads, dims or overrides";
+  static constexpr absl::string_view kWhy = "dtype raw takes no heads, dims or overrides";
   const auto refuse_set = [](absl::string_view field, uint64_t value) {
     return value == 0 ? absl::OkStatus() : WrongField(field, absl::StrCat(value), kWhy);
   };
