@@ -3,11 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
-#include <variant>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 #include "core/ids.h"
@@ -15,8 +12,23 @@
 
 namespace kvpool {
 
-// The calls that Ledger takes, their answers, and the events that it emits: all of them values.
-// What a call points to (views, spans) must outlive the call alone.
+// The calls that Ledger takes and their answers, all of them values. What a call points to (views,
+// spans) must outlive the call alone.
+//
+// The entries of a list count as if they came one after the other: the same block twice is dropped
+// twice, and a block may be named without its generation once an entry before has added it. All
+// are checked before any is done.
+//
+// Errors common to all calls, in this order: NOT_FOUND, SESSION_UNKNOWN: no live session has that
+// id. PERMISSION_DENIED: the session is another tenant's. FAILED_PRECONDITION, JOINED: the session
+// holds nothing of its own. INVALID_ARGUMENT: a list over max_blocks_per_call, a block id out of
+// range anywhere in a list, or another request under a known key. FAILED_PRECONDITION, KEY_SPENT:
+// the answer under the key names a block that the session does not hold at that generation; it may
+// stay spent when the session takes that block again. Errors of an entry are looked for entry by
+// entry; the first is told, of each entry in the order in which they are listed here.
+//
+// A call repeats an earlier one of its key only where everything but `caller` is equal, `wait`
+// included.
 
 // Whose call it is. A session answers to callers of its own tenant only.
 struct Caller {
@@ -31,7 +43,9 @@ struct OpenSessionCall {
   absl::string_view model_id;
   int64_t pid = 0;  // As the daemon sees it, for inspection; 0 where it cannot.
   uint32_t uid = 0;
-  ProcessId process{};  // The first of the session's processes.
+  // The first of the session's processes. 0: none, as of a peer that is given no memory; then
+  // the session leaves no claims on its behalf. Its ProcessGone must be yet to come.
+  ProcessId process{};
   Duration ttl{};
   uint32_t guaranteed_blocks = 0;
   // Joins that session: `model_id` and `guaranteed_blocks` must then be unset.
@@ -44,14 +58,20 @@ enum class WaitQueue : uint8_t {
   kAdmit,  // Acquire: a new sequence is admitted.
 };
 
+// What the session may take is free + cached, less the unfilled guarantees of all sessions; what
+// it lacks itself of its own guarantee it may take of all that is free, though others' come short
+// by it. While anybody waits in `queue` or before it, it may take what it lacks of its guarantee
+// and no more, whatever `release` gives up.
 struct AllocCall {
   Caller caller;
   uint32_t count = 0;
-  bool allow_partial = false;  // Not with `wait`.
-  std::optional<Duration> wait;
+  bool allow_partial = false;    // Not with `wait`.
+  std::optional<Duration> wait;  // 0 and less: as if absent.
   Fill fill = Fill::kUnspecified;
-  std::span<const BlockRef> release;  // Dropped first, in the same step.
-  uint64_t idempotency_key = 0;       // 0: none.
+  // Dropped first, in the same step. What that frees is counted for this call before anything
+  // else, and it counts as not held where a guarantee or quota is looked at.
+  std::span<const BlockRef> release;
+  uint64_t idempotency_key = 0;  // 0: none.
   WaitQueue queue = WaitQueue::kGrow;
 };
 
@@ -69,7 +89,7 @@ struct DecRefCall {
 };
 
 // Pins blocks for one slice of a byte operation: those of `reads` shared, those of `writes`
-// alone. A block named more than once in a list is pinned once.
+// alone. A block named more than once is pinned once, alone if any list says so.
 struct PinCall {
   Caller caller;
   std::span<const BlockRef> reads;
@@ -80,7 +100,9 @@ struct PinCall {
 
 struct AllocAnswer {
   std::vector<BlockRef> blocks;  // Generations filled in.
-  uint32_t available = 0;        // What the session could still allocate.
+  // What the session could allocate next in kGrow, quota included: once everybody who waits has
+  // had a turn, or, answered by an event, just before the next in line has.
+  uint32_t available = 0;
 
   bool operator==(const AllocAnswer&) const = default;
 };
@@ -88,13 +110,13 @@ struct AllocAnswer {
 struct DecRefAnswer {
   uint32_t freed = 0;
   uint32_t cached = 0;
-  uint32_t available = 0;
+  uint32_t available = 0;  // As AllocAnswer's.
 
   bool operator==(const DecRefAnswer&) const = default;
 };
 
 // The answer, or where `pending` is not 0 the promise of an AllocDone event: the call waits for
-// room, or its blocks are being filled.
+// room, or its blocks are being filled. It counts as a running call until then.
 struct AllocOutcome {
   PendingId pending{};
   AllocAnswer answer;
@@ -105,53 +127,5 @@ struct PinOutcome {
   PendingId id{};
   bool granted = false;
 };
-
-// A pending Alloc ended.
-struct AllocDone {
-  PendingId id{};
-  absl::StatusOr<AllocAnswer> result;
-};
-
-// A pending Alloc has its blocks, pinned, and waits for these fills: Ledger::FillDone answers.
-struct FillNeeded {
-  PendingId id{};
-  std::vector<BlockId> zero;
-  std::vector<BlockId> poison;
-};
-
-// A pin that had to wait was granted, or its blocks are not the session's any more.
-struct PinDone {
-  PendingId id{};
-  absl::Status status;
-};
-
-enum class SessionEnd : uint8_t {
-  kClosed,       // CloseSession, of it or of the session that it joined.
-  kExpired,      // Unattached, and no call for its ttl.
-  kDetached,     // Its stream broke.
-  kProcessGone,  // The process at its stream's other end is gone.
-  kTerminated,   // By an operator.
-  kParentEnded,  // The session that it joined ended otherwise than by CloseSession.
-};
-
-// From now on the session's id is SESSION_UNKNOWN to all but CloseSession, TerminateSession and
-// inspection.
-struct SessionEnded {
-  SessionId id;
-  SessionEnd reason{};
-};
-
-// Nothing is left of the session: its processes need not be watched on its behalf any more.
-struct SessionForgotten {
-  SessionId id;
-};
-
-// A process that had joined `id` is gone.
-struct MemberGone {
-  SessionId id;
-};
-
-using LedgerEvent =
-    std::variant<AllocDone, FillNeeded, PinDone, SessionEnded, SessionForgotten, MemberGone>;
 
 }  // namespace kvpool

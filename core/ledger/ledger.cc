@@ -13,7 +13,7 @@
 
 namespace kvpool {
 
-Ledger::Ledger(const LedgerOptions& options) : state_(options) {
+Ledger::Ledger(const LedgerOptions& options) : desks_(options) {
   KVPOOL_CHECK(options.num_blocks > 0 && options.num_blocks <= kMaxBlocks);
   KVPOOL_CHECK(options.fill_on_alloc != Fill::kUnspecified);
   KVPOOL_CHECK(options.limits.max_sessions <= UINT16_MAX);
@@ -23,163 +23,163 @@ Ledger::Ledger(const LedgerOptions& options) : state_(options) {
 
 absl::StatusOr<Duration> Ledger::OpenSession(const OpenSessionCall& call, TimePoint now) {
   Advance(now);
-  return sessions_.Open(call, now);
+  return desks_.sessions.Open(call, now);
 }
 
 absl::Status Ledger::Attach(const Caller& caller, ProcessId process, TimePoint now) {
   Advance(now);
-  return sessions_.Attach(caller, process, now);
+  return desks_.sessions.Attach(caller, process, now);
 }
 
 void Ledger::Detach(const SessionId& session, TimePoint now) {
   Advance(now);
-  sessions_.Detach(session, now);
-  allocs_.Serve(now);
+  desks_.sessions.Detach(session, now);
+  desks_.allocs.Serve(now);
 }
 
 absl::Status Ledger::AddProcess(const Caller& caller, ProcessId process, TimePoint now) {
   Advance(now);
-  KVPOOL_ASSIGN_OR_RETURN(Session * session, state_.sessions.FindLive(caller, now));
-  state_.sessions.AddProcess(*session, process);
+  KVPOOL_ASSIGN_OR_RETURN(Session * session, desks_.state.sessions.FindLive(caller, now));
+  desks_.state.sessions.AddProcess(*session, process);
   return absl::OkStatus();
 }
 
 absl::Status Ledger::BeginCall(const Caller& caller, TimePoint now) {
   Advance(now);
-  KVPOOL_ASSIGN_OR_RETURN(Session * session, state_.sessions.FindHolding(caller, now));
-  state_.sessions.BeginRunning(*session);
+  KVPOOL_ASSIGN_OR_RETURN(Session * session, desks_.state.sessions.FindHolding(caller, now));
+  desks_.state.sessions.BeginRunning(*session);
   return absl::OkStatus();
 }
 
 void Ledger::EndCall(const SessionId& session, TimePoint now) {
   Advance(now);
-  Session* found = state_.sessions.Find(session);
-  if (found != nullptr && found->is_live) state_.sessions.EndRunning(*found, now);
+  Session* found = desks_.state.sessions.Find(session);
+  if (found != nullptr && found->is_live) desks_.state.sessions.EndRunning(*found, now);
 }
 
 absl::Status Ledger::CloseSession(const Caller& caller, TimePoint now) {
   Advance(now);
-  KVPOOL_RETURN_IF_ERROR(sessions_.Close(caller, now));
-  allocs_.Serve(now);
+  KVPOOL_RETURN_IF_ERROR(desks_.sessions.Close(caller, now));
+  desks_.allocs.Serve(now);
   return absl::OkStatus();
 }
 
 absl::Status Ledger::TerminateSession(const SessionId& session, bool release_claims,
                                       TimePoint now) {
   Advance(now);
-  KVPOOL_RETURN_IF_ERROR(sessions_.Terminate(session, release_claims, now));
-  allocs_.Serve(now);
+  KVPOOL_RETURN_IF_ERROR(desks_.sessions.Terminate(session, release_claims, now));
+  desks_.allocs.Serve(now);
   return absl::OkStatus();
 }
 
 void Ledger::ProcessGone(ProcessId process, TimePoint now) {
   Advance(now);
-  sessions_.ProcessGone(process, now);
-  allocs_.Serve(now);
+  desks_.sessions.ProcessGone(process, now);
+  desks_.allocs.Serve(now);
 }
 
 absl::StatusOr<AllocOutcome> Ledger::Alloc(const AllocCall& call, TimePoint now) {
   Advance(now);
-  KVPOOL_ASSIGN_OR_RETURN(Session * session, state_.sessions.FindHolding(call.caller, now));
+  KVPOOL_ASSIGN_OR_RETURN(Session * session, desks_.state.sessions.FindHolding(call.caller, now));
   KVPOOL_RETURN_IF_ERROR(CheckList(call.release));
-  absl::StatusOr<AllocOutcome> outcome = allocs_.Alloc(*session, call, now);
-  allocs_.Serve(now);
+  absl::StatusOr<AllocOutcome> outcome = desks_.allocs.Alloc(*session, call, now);
+  desks_.allocs.Serve(now);
   return outcome;
 }
 
 void Ledger::FillDone(PendingId id, const absl::Status& status, TimePoint now) {
   Advance(now);
-  allocs_.FillDone(id, status, now);
-  allocs_.Serve(now);
+  desks_.allocs.FillDone(id, status, now);
+  desks_.allocs.Serve(now);
 }
 
 bool Ledger::Cancel(PendingId id, TimePoint now) {
   Advance(now);
-  const bool is_cancelled = allocs_.Cancel(id, now) || pins_.Cancel(id, now);
-  allocs_.Serve(now);
+  const bool is_cancelled = desks_.allocs.Cancel(id, now) || desks_.pins.Cancel(id, now);
+  desks_.allocs.Serve(now);
   return is_cancelled;
 }
 
 absl::Status Ledger::IncRef(const IncRefCall& call, TimePoint now) {
   Advance(now);
-  KVPOOL_ASSIGN_OR_RETURN(Session * session, state_.sessions.FindHolding(call.caller, now));
+  KVPOOL_ASSIGN_OR_RETURN(Session * session, desks_.state.sessions.FindHolding(call.caller, now));
   KVPOOL_RETURN_IF_ERROR(CheckList(call.blocks));
   const uint64_t key = call.idempotency_key;
   const uint64_t request = key == 0 ? 0 : KeyedCalls::Hash(call);
-  KVPOOL_ASSIGN_OR_RETURN(const KeyedAnswer* known, keys_.Find(*session, key, request));
+  KVPOOL_ASSIGN_OR_RETURN(const KeyedAnswer* known, desks_.keys.Find(*session, key, request));
   if (known != nullptr) return absl::OkStatus();
-  KVPOOL_RETURN_IF_ERROR(state_.references.CheckAdd(*session, call.blocks));
+  KVPOOL_RETURN_IF_ERROR(desks_.state.references.CheckAdd(*session, call.blocks));
   const Cause cause = {"IncRef", session->id, now};
-  for (const BlockRef& ref : call.blocks) state_.references.Add(*session, ref.block, cause);
-  if (key != 0) keys_.Remember(*session, key, request, std::monostate{});
-  allocs_.Serve(now);
+  for (const BlockRef& ref : call.blocks) desks_.state.references.Add(*session, ref.block, cause);
+  if (key != 0) desks_.keys.Remember(*session, key, request, std::monostate{});
+  desks_.allocs.Serve(now);
   return absl::OkStatus();
 }
 
 absl::StatusOr<DecRefAnswer> Ledger::DecRef(const DecRefCall& call, TimePoint now) {
   Advance(now);
-  KVPOOL_ASSIGN_OR_RETURN(Session * session, state_.sessions.FindHolding(call.caller, now));
+  KVPOOL_ASSIGN_OR_RETURN(Session * session, desks_.state.sessions.FindHolding(call.caller, now));
   KVPOOL_RETURN_IF_ERROR(CheckList(call.blocks));
   const uint64_t key = call.idempotency_key;
   const uint64_t request = key == 0 ? 0 : KeyedCalls::Hash(call);
-  KVPOOL_ASSIGN_OR_RETURN(const KeyedAnswer* known, keys_.Find(*session, key, request));
+  KVPOOL_ASSIGN_OR_RETURN(const KeyedAnswer* known, desks_.keys.Find(*session, key, request));
   if (known != nullptr) return std::get<DecRefAnswer>(*known);
-  KVPOOL_RETURN_IF_ERROR(state_.references.CheckDrop(*session, call.blocks).status());
-  reclaimer_.FinishClaims(*session);
+  KVPOOL_RETURN_IF_ERROR(desks_.state.references.CheckDrop(*session, call.blocks).status());
+  desks_.reclaimer.FinishClaims(*session);
   const Cause cause = {"DecRef", session->id, now};
   DecRefAnswer answer;
   for (const BlockRef& ref : call.blocks) {
-    const BlockState state = state_.references.Drop(*session, ref.block, cause);
+    const BlockState state = desks_.state.references.Drop(*session, ref.block, cause);
     if (state == BlockState::kFree) ++answer.freed;
   }
-  allocs_.Serve(now);
-  answer.available = allocs_.Available(*session);
-  if (key != 0) keys_.Remember(*session, key, request, answer);
+  desks_.allocs.Serve(now);
+  answer.available = desks_.allocs.Available(*session);
+  if (key != 0) desks_.keys.Remember(*session, key, request, answer);
   return answer;
 }
 
 absl::StatusOr<PinOutcome> Ledger::Pin(const PinCall& call, TimePoint now) {
   Advance(now);
-  KVPOOL_ASSIGN_OR_RETURN(Session * session, state_.sessions.FindHolding(call.caller, now));
+  KVPOOL_ASSIGN_OR_RETURN(Session * session, desks_.state.sessions.FindHolding(call.caller, now));
   KVPOOL_RETURN_IF_ERROR(CheckList(call.reads));
   KVPOOL_RETURN_IF_ERROR(CheckList(call.writes));
-  absl::StatusOr<PinOutcome> outcome = pins_.Pin(*session, call);
-  allocs_.Serve(now);
+  absl::StatusOr<PinOutcome> outcome = desks_.pins.Pin(*session, call);
+  desks_.allocs.Serve(now);
   return outcome;
 }
 
 void Ledger::Unpin(PendingId id, TimePoint now) {
   Advance(now);
-  pins_.Unpin(id, now);
-  allocs_.Serve(now);
+  desks_.pins.Unpin(id, now);
+  desks_.allocs.Serve(now);
 }
 
 absl::Status Ledger::CheckHeld(const Caller& caller, std::span<const BlockRef> blocks) const {
-  KVPOOL_ASSIGN_OR_RETURN(const Session* session, state_.sessions.PeekHolding(caller));
+  KVPOOL_ASSIGN_OR_RETURN(const Session* session, desks_.state.sessions.PeekHolding(caller));
   KVPOOL_RETURN_IF_ERROR(CheckList(blocks));
-  return state_.references.CheckHeld(*session, blocks);
+  return desks_.state.references.CheckHeld(*session, blocks);
 }
 
 void Ledger::Advance(TimePoint now) {
   while (true) {
-    const auto session = state_.sessions.next_deadline();
-    const auto wait = state_.waits.next_deadline();
+    const auto session = desks_.state.sessions.next_deadline();
+    const auto wait = desks_.state.waits.next_deadline();
     const bool is_session_due = session.has_value() && session->time <= now;
     const bool is_wait_due = wait.has_value() && wait->first <= now;
     if (is_session_due && (!is_wait_due || session->time <= wait->first)) {
-      sessions_.FallDue(session->session, now);
+      desks_.sessions.FallDue(session->session, now);
     } else if (is_wait_due) {
-      allocs_.EndWait(wait->second, now);
+      desks_.allocs.EndWait(wait->second, now);
     } else {
       return;
     }
-    allocs_.Serve(now);
+    desks_.allocs.Serve(now);
   }
 }
 
 std::optional<TimePoint> Ledger::NextDeadline() const {
-  const auto session = state_.sessions.next_deadline();
-  const auto wait = state_.waits.next_deadline();
+  const auto session = desks_.state.sessions.next_deadline();
+  const auto wait = desks_.state.waits.next_deadline();
   if (!wait.has_value()) {
     return session.has_value() ? std::optional(session->time) : std::nullopt;
   }
@@ -188,32 +188,32 @@ std::optional<TimePoint> Ledger::NextDeadline() const {
 
 bool Ledger::Reclaim(uint32_t max_references, TimePoint now) {
   Advance(now);
-  const bool has_more = reclaimer_.Run(max_references, now);
-  allocs_.Serve(now);
+  const bool has_more = desks_.reclaimer.Run(max_references, now);
+  desks_.allocs.Serve(now);
   return has_more;
 }
 
-std::vector<LedgerEvent> Ledger::TakeEvents() { return std::exchange(state_.events, {}); }
+std::vector<LedgerEvent> Ledger::TakeEvents() { return std::exchange(desks_.state.events, {}); }
 
-LedgerCounts Ledger::counts() const { return inspector_.Counts(); }
+LedgerCounts Ledger::counts() const { return desks_.inspector.Counts(); }
 
-bool Ledger::is_idle() const { return inspector_.IsIdle(); }
+bool Ledger::is_idle() const { return desks_.inspector.IsIdle(); }
 
-BlockInfo Ledger::GetBlock(BlockId block) const { return inspector_.Block(block); }
+BlockInfo Ledger::GetBlock(BlockId block) const { return desks_.inspector.Block(block); }
 
-std::string Ledger::TraceLine(BlockId block) const { return inspector_.TraceLine(block); }
+std::string Ledger::TraceLine(BlockId block) const { return desks_.inspector.TraceLine(block); }
 
 absl::StatusOr<SessionInfo> Ledger::GetSession(const SessionId& session,
                                                uint32_t max_blocks) const {
-  return inspector_.FindSession(session, max_blocks);
+  return desks_.inspector.FindSession(session, max_blocks);
 }
 
-std::vector<SessionInfo> Ledger::ListSessions() const { return inspector_.Sessions(); }
+std::vector<SessionInfo> Ledger::ListSessions() const { return desks_.inspector.Sessions(); }
 
-absl::Status Ledger::CheckInvariants() const { return CheckLedger(state_); }
+absl::Status Ledger::CheckInvariants() const { return CheckLedger(desks_.state); }
 
 absl::Status Ledger::CheckList(std::span<const BlockRef> blocks) const {
-  const LedgerOptions& options = state_.options;
+  const LedgerOptions& options = desks_.state.options;
   if (blocks.size() > options.limits.max_blocks_per_call) {
     return MakeError(absl::StatusCode::kInvalidArgument, {},
                      absl::StrCat(blocks.size(), " blocks in a list, but at most ",

@@ -11,6 +11,7 @@
 
 #include "core/ids.h"
 #include "core/ledger/calls.h"
+#include "core/ledger/events.h"
 #include "core/ledger/holder_table.h"
 #include "core/ledger/retry_table.h"
 #include "core/ledger/slots.h"

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "core/ledger/calls.h"
+#include "core/ledger/events.h"
 #include "core/ledger/options.h"
 #include "core/ledger/pin_table.h"
 #include "core/ledger/references.h"
