@@ -1,6 +1,9 @@
 #include "core/pool/byte_errors.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "core/error.h"
 
@@ -23,8 +26,15 @@ absl::Status CountIndexFrom(uint32_t first, const absl::Status& error) {
     default:
       return error;
   }
+  // The message begins with the entry too.
+  absl::string_view message = error.message();
+  std::string counted;
+  if (absl::ConsumePrefix(&message, absl::StrCat("entry ", detail.index, ":"))) {
+    counted = absl::StrCat("entry ", detail.index + first, ":");
+  }
+  absl::StrAppend(&counted, message);
   detail.index += first;
-  return MakeError(error.code(), detail, error.message());
+  return MakeError(error.code(), detail, counted);
 }
 
 absl::Status LetGoMeanwhile(const absl::Status& error) {

@@ -40,7 +40,7 @@ absl::Status CheckCopy(const CopyRequest& request, bool same_pool) {
     return MakeError(
         absl::StatusCode::kInvalidArgument,
         {.index = static_cast<uint32_t>(i), .block_id = ToIndex(block)},
-        absl::StrCat("destination ", i, ", block ", ToIndex(block), ", is ", found->second));
+        absl::StrCat("entry ", i, ": destination block ", ToIndex(block), " is ", found->second));
   }
   return absl::OkStatus();
 }

@@ -33,14 +33,14 @@ absl::Status PinDownStep(const Ledger& ledger, size_t first, std::span<BlockRef>
     if (info.state == BlockState::kFree) {
       detail.reason = Reason::kNotLive;
       return MakeError(absl::StatusCode::kFailedPrecondition, detail,
-                       absl::StrCat("block ", id, " is free"));
+                       absl::StrCat("entry ", first + i, ": block ", id, " is free"));
     }
     if (ref.generation != Generation{} && ref.generation != info.generation) {
       detail.reason = Reason::kStaleBlock;
-      return MakeError(
-          absl::StatusCode::kAborted, detail,
-          absl::StrCat("block ", id, " is at generation ", static_cast<uint64_t>(info.generation),
-                       ", not ", static_cast<uint64_t>(ref.generation)));
+      return MakeError(absl::StatusCode::kAborted, detail,
+                       absl::StrCat("entry ", first + i, ": block ", id, " is at generation ",
+                                    static_cast<uint64_t>(info.generation), ", not ",
+                                    static_cast<uint64_t>(ref.generation)));
     }
     ref.generation = info.generation;
   }
@@ -175,15 +175,16 @@ absl::Status PoolLedger::PinDown(const Caller& caller, std::span<BlockRef> block
 
 absl::Status PoolLedger::PinDownLive(std::span<BlockRef> blocks) const {
   if (blocks.size() > max_blocks_per_call_) {
-    return absl::InvalidArgumentError(absl::StrCat(blocks.size(), " blocks in one call; at most ",
-                                                   max_blocks_per_call_, " may be listed"));
+    return absl::InvalidArgumentError(absl::StrCat(blocks.size(), " blocks in a list, but at most ",
+                                                   max_blocks_per_call_, " a call"));
   }
   for (size_t i = 0; i < blocks.size(); ++i) {
     const uint32_t id = ToIndex(blocks[i].block);
     if (id >= num_blocks_) {
       return MakeError(absl::StatusCode::kInvalidArgument,
                        {.index = static_cast<uint32_t>(i), .block_id = id},
-                       absl::StrCat("block ", id, " is not one of the pool's ", num_blocks_));
+                       absl::StrCat("entry ", i, ": block ", id, " is not in the pool of ",
+                                    num_blocks_, " blocks"));
     }
   }
   return ForEachStep(blocks, [this](size_t first, std::span<BlockRef> step) {

@@ -211,6 +211,7 @@ TEST_CASE("A block let go before its slice ends the fill, which names its place 
   CHECK(absl::IsFailedPrecondition(status));
   CHECK(GetErrorDetail(status).index == 3);
   CHECK(GetErrorDetail(status).block_id == ToIndex(blocks[3].block));
+  CHECK(status.message().substr(0, 9) == "entry 3: ");
   CHECK(fixture.IsFilled(blocks[0].block, 0xFF));
   CHECK(fixture.IsFilled(blocks[4].block, 0x00));
 }
