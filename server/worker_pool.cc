@@ -19,13 +19,14 @@ WorkerPool::WorkerPool(const char* name, size_t threads) {
   }
 }
 
-WorkerPool::~WorkerPool() {
+WorkerPool::~WorkerPool() { Finish(); }
+
+void WorkerPool::Finish() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
   }
   ready_.notify_all();
-  // Joined here: the threads use the fields, which would be gone before `threads_`'s own end.
   threads_.clear();
 }
 

@@ -19,11 +19,14 @@ class WorkerPool final : public Executor {
  public:
   // `name` shows in thread listings; at most 15 characters. Requires threads > 0.
   WorkerPool(const char* name, size_t threads);
-  // Runs what is queued, then ends.
+  // As Finish.
   ~WorkerPool() override;
 
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
+
+  // Runs what is queued, and what that posts, and ends the threads. Nobody else may post any more.
+  void Finish();
 
   void Post(absl::AnyInvocable<void()> work) override;
 

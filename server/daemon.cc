@@ -1,0 +1,344 @@
+#include "server/daemon.h"
+
+#include <pthread.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include <grpcpp/server_posix.h>
+#include <spdlog/spdlog.h>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "core/status_macros.h"
+#include "server/grpc_server.h"
+#include "server/limits.h"
+#include "server/logging.h"
+#include "server/peer_identity.h"
+
+namespace kvpool::server {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::steady_clock;
+
+// How soon a pool that found no memory is tried again.
+constexpr Duration kMemoryRetry = std::chrono::seconds(1);
+// How long calls that are left have, once every session is over, before they are cancelled.
+constexpr std::chrono::milliseconds kShutdownGrace{500};
+// Byte operations are bound by memory's speed: a few threads reach it.
+constexpr size_t kMaxWorkers = 8;
+
+TimePoint Now() { return steady_clock::now(); }
+
+std::string RandomEpoch() {
+  std::array<char, 16> bytes{};
+  KVPOOL_CHECK(getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+  return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
+}
+
+size_t WorkerCount() {
+  return std::clamp<size_t>(std::thread::hardware_concurrency(), 2, kMaxWorkers);
+}
+
+// Lets the process have as many descriptors as it may, and returns how many that is.
+size_t RaiseFdLimit() {
+  rlimit limit{};
+  KVPOOL_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  limit.rlim_cur = limit.rlim_max;
+  // Where it fails, what there is must do.
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+  KVPOOL_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  return static_cast<size_t>(std::min<rlim_t>(limit.rlim_cur, 1 << 30));
+}
+
+// How many connections each of so many listeners can have.
+size_t MaxConnections(size_t fds, size_t listeners) {
+  const size_t reserved = kSpareFds + listeners * kMaxFdConnections * kFdsPerConnection;
+  const size_t available = fds > reserved ? (fds - reserved) / (listeners * kFdsPerConnection) : 0;
+  return std::clamp<size_t>(available, 1, kMaxConnections);
+}
+
+bool HasPeerPidfd() {
+  std::array<int, 2> pair{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) return false;
+  const UniqueFd first(pair[0]);
+  const UniqueFd second(pair[1]);
+  const absl::StatusOr<PeerIdentity> peer = IdentifyPeer(first.get(), PidfdSource::kSocket);
+  return peer.ok() && peer->pidfd.is_valid();
+}
+
+std::vector<const Listener*> Pointers(const std::vector<std::unique_ptr<Listener>>& listeners) {
+  std::vector<const Listener*> pointers;
+  for (const std::unique_ptr<Listener>& listener : listeners) pointers.push_back(listener.get());
+  return pointers;
+}
+
+int64_t Milliseconds(Duration duration) {
+  return duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
+  auto daemon = absl::WrapUnique(new Daemon(std::move(options)));
+  KVPOOL_RETURN_IF_ERROR(daemon->CheckPools());
+  KVPOOL_RETURN_IF_ERROR(daemon->Bind());
+  KVPOOL_RETURN_IF_ERROR(daemon->Serve());
+  return daemon;
+}
+
+Daemon::Daemon(DaemonOptions options)
+    : options_(std::move(options)),
+      epoch_(RandomEpoch()),
+      hub_([this] { OnSessionsChanged(); }),
+      workers_("kv-worker", WorkerCount()),
+      creation_("kv-creation", 1),
+      host_(workers_),
+      registry_({.limits = LedgerLimits{},
+                 .trace = options_.trace,
+                 .poison = options_.poison,
+                 .clock = Now},
+                host_, hub_) {}
+
+Daemon::~Daemon() { Shutdown(); }
+
+absl::Status Daemon::CheckPools() const {
+  uint64_t needed = 0;
+  for (size_t i = 0; i < options_.config.pools.size(); ++i) {
+    const absl::StatusOr<PoolLayout> layout = registry_.Plan(options_.config.pools[i]);
+    if (!layout.ok()) {
+      return {layout.status().code(), absl::StrCat("pools[", i, "]: ", layout.status().message())};
+    }
+    const uint64_t bytes = RequiredBytes(*layout);
+    needed = needed > UINT64_MAX - bytes ? UINT64_MAX : needed + bytes;
+  }
+  if (needed == 0) return absl::OkStatus();
+  KVPOOL_ASSIGN_OR_RETURN(const DeviceMemory memory, host_.QueryMemory());
+  if (needed <= memory.total_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the config's pools need ", needed, " bytes of host memory, and there are ",
+                   memory.total_bytes, " in all, ", memory.free_bytes, " of them available"));
+}
+
+absl::Status Daemon::Bind() {
+  if (!options_.config.private_directory.empty()) {
+    KVPOOL_RETURN_IF_ERROR(MakePrivateDirectory(options_.config.private_directory));
+  }
+  for (const ListenerSpec& spec : options_.config.listeners) {
+    KVPOOL_ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener, Listener::Bind(spec));
+    listeners_.push_back(std::move(listener));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Daemon::FindWarnings(size_t max_connections) const {
+  std::vector<std::string> warnings;
+  if (max_connections < kMaxConnections) {
+    warnings.push_back(absl::StrCat("RLIMIT_NOFILE leaves each listener ", max_connections,
+                                    " connections instead of ", kMaxConnections));
+  }
+  if (!HasPeerPidfd()) {
+    warnings.emplace_back(
+        "this kernel has no SO_PEERPIDFD (Linux 6.5): the end of some processes is known only by a "
+        "delay");
+  }
+  return warnings;
+}
+
+ServiceContext Daemon::MakeContext(size_t max_connections) {
+  std::vector<std::string> warnings = FindWarnings(max_connections);
+  for (const std::string& warning : warnings) {
+    spdlog::warn("event=warning message={}", LogText(warning));
+  }
+  return {.pools = registry_,
+          .sessions = hub_,
+          .peers = peers_,
+          .processes = *processes_,
+          .workers = workers_,
+          .creation = creation_,
+          .limits = LedgerLimits{},
+          .max_message_bytes = kMaxMessageBytes,
+          .version = options_.version,
+          .daemon_epoch = epoch_,
+          .start_time = start_time_,
+          .clock = Now,
+          .trace = options_.trace,
+          .warnings = std::move(warnings),
+          .starting = starting_,
+          .draining = draining_};
+}
+
+absl::Status Daemon::Serve() {
+  const size_t max_connections = MaxConnections(RaiseFdLimit(), listeners_.size());
+  KVPOOL_ASSIGN_OR_RETURN(
+      processes_, ProcessTable::Create(options_.reclaim_delay, /*use_pidfd=*/true,
+                                       [this](ProcessId process) { OnProcessGone(process); }));
+  services_ = std::make_unique<Services>(MakeContext(max_connections));
+  KVPOOL_ASSIGN_OR_RETURN(server_, StartGrpcServer(*services_, options_.keepalive));
+  ticker_.Start([this] { return registry_.Advance(); }, [this] { return hub_.size() > 0; });
+
+  const std::vector<const Listener*> listeners = Pointers(listeners_);
+  KVPOOL_ASSIGN_OR_RETURN(
+      fds_, FdService::Start({.max_connections = kMaxFdConnections, .max_silence = kMaxFdSilence},
+                             listeners, *processes_, hub_, registry_));
+  KVPOOL_ASSIGN_OR_RETURN(
+      connections_,
+      ConnectionWatch::Create(
+          {.max_connections = max_connections,
+           .adopt = [this](int fd) { grpc::AddInsecureChannelFromFd(server_.get(), fd); }},
+          listeners, *processes_, peers_));
+  {
+    const MutexLock lock(mutex_);
+    watch_ = connections_.get();
+  }
+  connections_->Begin();
+  for (const std::unique_ptr<Listener>& listener : listeners_) {
+    spdlog::info("event=listening address={} role={} tenant={}", LogText(listener->address()),
+                 v1::Role_Name(listener->spec().role), LogText(listener->spec().tenant));
+  }
+  startup_ = std::jthread([this](const std::stop_token& stop) {
+    pthread_setname_np(pthread_self(), "kv-startup");
+    CreatePools(stop);
+  });
+  return absl::OkStatus();
+}
+
+void Daemon::CreatePools(const std::stop_token& stop) {
+  const TimePoint deadline = Now() + options_.memory_wait;
+  for (const PoolSpec& spec : options_.config.pools) {
+    const absl::Status status = CreatePool(spec, deadline, stop);
+    if (status.ok()) continue;
+    const MutexLock lock(mutex_);
+    start_failure_ = status;
+    changed_.notify_all();
+    return;
+  }
+  // The mutex keeps it apart from the drain, which health is to show from then on.
+  const MutexLock lock(mutex_);
+  starting_ = false;
+  if (!stop_requested_) SetServing(*server_, true);
+  spdlog::info("event=serving pools={} epoch={} start_ms={}", options_.config.pools.size(), epoch_,
+               Milliseconds(std::chrono::system_clock::now() - start_time_));
+  changed_.notify_all();
+}
+
+absl::Status Daemon::CreatePool(const PoolSpec& spec, TimePoint deadline,
+                                const std::stop_token& stop) {
+  while (true) {
+    const absl::Status status = registry_.Create(spec).status();
+    if (!absl::IsResourceExhausted(status) || Now() >= deadline) return status;
+    const MutexLock lock(mutex_);
+    const TimePoint retry = std::min(deadline, Now() + kMemoryRetry);
+    while (!stop_requested_ && !stop.stop_requested()) {
+      if (changed_.wait_until(mutex_, retry) == std::cv_status::timeout) break;
+    }
+    if (stop_requested_ || stop.stop_requested()) return status;
+  }
+}
+
+void Daemon::OnProcessGone(ProcessId process) {
+  registry_.ProcessGone(process);
+  {
+    const MutexLock lock(mutex_);
+    if (watch_ != nullptr) watch_->EndConnections(process);
+  }
+  ticker_.Wake();
+}
+
+void Daemon::OnSessionsChanged() {
+  ticker_.Wake();
+  if (!draining_) return;
+  const MutexLock lock(mutex_);  // Else it could come between Drain's look and its wait.
+  changed_.notify_all();
+}
+
+void Daemon::RequestStop() {
+  const MutexLock lock(mutex_);
+  stop_requested_ = true;
+  changed_.notify_all();
+}
+
+Daemon::Outcome Daemon::Run() {
+  bool is_starting = false;
+  absl::Status failure;
+  {
+    const MutexLock lock(mutex_);
+    while (!stop_requested_ && !start_failure_.has_value()) changed_.wait(mutex_);
+    if (start_failure_.has_value()) {
+      failure = *start_failure_;
+    } else {
+      is_starting = starting_;
+    }
+  }
+  if (is_starting) {
+    // Nobody can have a session yet, and making a pool may take minutes.
+    connections_->StopAccepting();
+    fds_.reset();
+    listeners_.clear();
+    return {.status = absl::OkStatus(), .has_hung_start = true};
+  }
+  if (failure.ok()) Drain();
+  Shutdown();
+  return {.status = failure, .has_hung_start = false};
+}
+
+void Daemon::Drain() {
+  draining_ = true;
+  SetServing(*server_, false);
+  const TimePoint deadline = Now() + options_.drain_deadline;
+  spdlog::info("event=draining sessions={} deadline_ms={}", hub_.live_count(),
+               Milliseconds(options_.drain_deadline));
+  v1::Notice notice;
+  notice.set_kind(v1::Notice::KIND_DRAINING);
+  notice.set_message("the daemon stops when its sessions are closed, or at the deadline");
+  const int64_t deadline_ms = Milliseconds(options_.drain_deadline);
+  notice.mutable_deadline()->set_seconds(deadline_ms / 1000);
+  notice.mutable_deadline()->set_nanos(static_cast<int32_t>(deadline_ms % 1000 * 1'000'000));
+  hub_.SendAll(notice);
+  {
+    const MutexLock lock(mutex_);
+    while (hub_.live_count() > 0) {
+      if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) break;
+    }
+  }
+  hub_.EndAll(
+      MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kDraining}, "the daemon stops"));
+}
+
+void Daemon::Shutdown() {
+  if (startup_.joinable()) {
+    startup_.request_stop();
+    {
+      const MutexLock lock(mutex_);
+      changed_.notify_all();
+    }
+    startup_.join();
+  }
+  if (connections_ != nullptr) connections_->StopAccepting();
+  fds_.reset();
+  // Handlers look their peers up, and use all else, until they are over.
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+  {
+    const MutexLock lock(mutex_);
+    watch_ = nullptr;
+  }
+  connections_.reset();
+  server_.reset();
+  services_.reset();
+  ticker_.Stop();
+  processes_.reset();
+  // Byte operations of calls that were cancelled may still run, and tell the hub.
+  creation_.Finish();
+  workers_.Finish();
+}
+
+}  // namespace kvpool::server

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include <grpcpp/server.h>
+
+#include "core/device/host_device.h"
+#include "core/mutex.h"
+#include "server/config.h"
+#include "server/connection_watch.h"
+#include "server/fd_service.h"
+#include "server/listener.h"
+#include "server/peer.h"
+#include "server/pool_registry.h"
+#include "server/process_table.h"
+#include "server/rpc/services.h"
+#include "server/session_hub.h"
+#include "server/ticker.h"
+#include "server/worker_pool.h"
+
+namespace kvpool::server {
+
+struct DaemonOptions {
+  Config config;
+  std::string version;
+  Duration keepalive{};       // Between pings, and for their answers.
+  Duration memory_wait{};     // How long pools of the config wait for memory.
+  Duration reclaim_delay{};   // As ProcessTable's.
+  Duration drain_deadline{};  // How long the end waits for sessions.
+  bool trace = false;
+  bool poison = false;
+};
+
+// Daemon is kvpoold without its command line: it puts the parts together, makes the config's
+// pools, serves, and ends in order.
+class Daemon {
+ public:
+  // How a run ended. `has_hung_start`: pools were still being made, which nothing can interrupt;
+  // the sockets are gone, and the process is to end without destroying the Daemon.
+  struct Outcome {
+    absl::Status status;
+    bool has_hung_start = false;
+  };
+
+  // Binds the sockets and serves; pools are made later. Makes nothing where a pool of the config
+  // is wrong (INVALID_ARGUMENT, FAILED_PRECONDITION) or can never fit (RESOURCE_EXHAUSTED, with the
+  // bytes needed and available). Errors of Listener::Bind.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
+  ~Daemon();
+
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  // Serves until RequestStop, then drains and stops. Not OK where the config's pools could not be
+  // made. Called once.
+  Outcome Run();
+
+  // Makes Run end. Thread-safe.
+  void RequestStop();
+
+ private:
+  explicit Daemon(DaemonOptions options);
+
+  absl::Status CheckPools() const;
+  absl::Status Bind();
+  absl::Status Serve();
+  ServiceContext MakeContext(size_t max_connections);
+  std::vector<std::string> FindWarnings(size_t max_connections) const;
+
+  void CreatePools(const std::stop_token& stop);
+  absl::Status CreatePool(const PoolSpec& spec, TimePoint deadline, const std::stop_token& stop);
+  void OnProcessGone(ProcessId process);
+  void OnSessionsChanged();
+
+  void Drain();
+  void Shutdown();
+
+  const DaemonOptions options_;
+  const std::string epoch_;
+  const std::chrono::system_clock::time_point start_time_ = std::chrono::system_clock::now();
+  std::atomic<bool> starting_{true};
+  std::atomic<bool> draining_{false};
+
+  Mutex mutex_;
+  std::condition_variable_any changed_;
+  bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> start_failure_ ABSL_GUARDED_BY(mutex_);
+  ConnectionWatch* watch_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of whoever is told of a process.
+
+  // Each uses those above it; Shutdown ends them from the last to the first.
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  Ticker ticker_;
+  SessionHub hub_;
+  WorkerPool workers_;
+  WorkerPool creation_;
+  HostDevice host_;
+  PoolRegistry registry_;
+  PeerTable peers_;
+  std::unique_ptr<ProcessTable> processes_;
+  std::unique_ptr<Services> services_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<FdService> fds_;
+  std::unique_ptr<ConnectionWatch> connections_;
+  std::jthread startup_;
+};
+
+}  // namespace kvpool::server

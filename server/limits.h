@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/ids.h"
+
+namespace kvpool::server {
+
+// What the daemon takes of everything, beside LedgerLimits. Each is an error at its edge.
+
+// Of a config file: a thousand pools with a dozen overrides each fit.
+inline constexpr size_t kMaxConfigBytes = 1 << 20;
+
+// Of a unix socket's path: sun_path's 108, less ".fd" and the closing NUL.
+inline constexpr size_t kMaxSocketPathBytes = 104;
+
+// Of a name in the config that shows in listings, as `OpenSessionRequest.client_name`.
+inline constexpr size_t kMaxNameBytes = 63;
+
+// Of one gRPC message, received: 1,048,576 tokens (65,536 blocks of 16) at up to 5 bytes each are
+// 5 MiB; 65,536 ids and generations are 983,040 bytes (5 and 10 each).
+inline constexpr uint32_t kMaxMessageBytes = 8 << 20;
+
+// Connections of one gRPC listener, further ones are turned away. Each takes two descriptors, and
+// one for its process.
+inline constexpr size_t kMaxConnections = 2048;
+inline constexpr size_t kFdsPerConnection = 3;
+
+// Connections of one fd socket, further ones are closed: each lives for a few packets.
+inline constexpr size_t kMaxFdConnections = 256;
+
+// Of one `RegionFdRequest`, and how long a connection of the fd socket may be silent.
+inline constexpr size_t kMaxFdRequestBytes = 512;
+inline constexpr Duration kMaxFdSilence = std::chrono::seconds(10);
+
+// Calls at once on one connection. A worker's waiting calls count.
+inline constexpr int kMaxConcurrentStreams = 1024;
+
+// Threads for gRPC's synchronous services: reflection, a thread a stream.
+inline constexpr int kMaxReflectionThreads = 8;
+
+// What gRPC may keep for messages and buffers before it slows its peers down: 32 of the longest
+// messages beside thousands of short ones.
+inline constexpr size_t kMaxGrpcBytes = 512 << 20;
+
+// Descriptors that are neither a connection's nor its process's: regions, sockets, logs, gRPC.
+inline constexpr size_t kSpareFds = 128;
+
+}  // namespace kvpool::server

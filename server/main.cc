@@ -1,0 +1,143 @@
+// kvpoold: the daemon's command line.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include <spdlog/spdlog.h>
+
+#include "core/status_macros.h"
+#include "server/config.h"
+#include "server/daemon.h"
+#include "server/logging.h"
+#include "server/signal_watch.h"
+
+ABSL_FLAG(std::string, config, "",
+          "JSON of kvpool.v1.DaemonConfig: the pools to make and the sockets to listen on. Without "
+          "it: no pools, and the default sockets");
+ABSL_FLAG(std::string, log_level, "info",
+          "trace, debug, info, warning, error, critical or off; the log goes to stderr");
+ABSL_FLAG(absl::Duration, keepalive, absl::Seconds(10),
+          "how often each connection is pinged, and how long an answer may take; 100ms to 1h");
+ABSL_FLAG(absl::Duration, memory_wait, absl::Seconds(60),
+          "how long pools of the config that would fit, but for what others use just now, are "
+          "tried again before the start fails");
+ABSL_FLAG(absl::Duration, reclaim_delay, absl::Seconds(2),
+          "where the kernel gives no pidfd of a process: how long after its last connection closed "
+          "it counts as gone");
+ABSL_FLAG(absl::Duration, drain_deadline, absl::Seconds(30),
+          "how long SIGTERM waits for open sessions");
+
+namespace kvpool::server {
+namespace {
+
+// The only value that turns such a switch on is "1".
+bool IsOn(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && absl::string_view(value) == "1";
+}
+
+absl::StatusOr<Duration> CheckDuration(absl::string_view flag, absl::Duration value,
+                                       absl::Duration least, absl::Duration most) {
+  if (value < least || value > most) {
+    return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", absl::FormatDuration(value),
+                                                   " is not between ", absl::FormatDuration(least),
+                                                   " and ", absl::FormatDuration(most)));
+  }
+  return std::chrono::duration_cast<Duration>(absl::ToChronoNanoseconds(value));
+}
+
+absl::StatusOr<DaemonOptions> ReadOptions() {
+  DaemonOptions options{.config = {}, .version = KVPOOL_VERSION};
+  const std::string path = absl::GetFlag(FLAGS_config);
+  if (path.empty()) {
+    options.config = DefaultConfig(geteuid(), std::getenv("XDG_RUNTIME_DIR"));
+  } else {
+    KVPOOL_ASSIGN_OR_RETURN(options.config, LoadConfig(path));
+  }
+  KVPOOL_ASSIGN_OR_RETURN(options.keepalive,
+                          CheckDuration("keepalive", absl::GetFlag(FLAGS_keepalive),
+                                        absl::Milliseconds(100), absl::Hours(1)));
+  KVPOOL_ASSIGN_OR_RETURN(options.memory_wait,
+                          CheckDuration("memory_wait", absl::GetFlag(FLAGS_memory_wait),
+                                        absl::ZeroDuration(), absl::Hours(24)));
+  KVPOOL_ASSIGN_OR_RETURN(options.reclaim_delay,
+                          CheckDuration("reclaim_delay", absl::GetFlag(FLAGS_reclaim_delay),
+                                        absl::ZeroDuration(), absl::Hours(1)));
+  KVPOOL_ASSIGN_OR_RETURN(options.drain_deadline,
+                          CheckDuration("drain_deadline", absl::GetFlag(FLAGS_drain_deadline),
+                                        absl::ZeroDuration(), absl::Hours(24)));
+  options.trace = IsOn("KVPOOL_KV_TRACE");
+  options.poison = IsOn("KVPOOL_KV_POISON");
+  return options;
+}
+
+// Serves until a signal comes. Ends the process itself where a pool is still being made then.
+absl::Status Serve(DaemonOptions options) {
+  KVPOOL_ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Start(std::move(options)));
+  KVPOOL_ASSIGN_OR_RETURN(const std::unique_ptr<SignalWatch> signals,
+                          SignalWatch::Start([&daemon](int signal) {
+                            spdlog::info("event=signal signal={}", signal);
+                            daemon->RequestStop();
+                          }));
+  const Daemon::Outcome outcome = daemon->Run();
+  if (outcome.has_hung_start) {
+    spdlog::info("event=stopped during=start");
+    StopLogging();
+    std::_Exit(EXIT_SUCCESS);
+  }
+  return outcome.status;
+}
+
+// For who started the daemon, whatever the log level.
+int Fail(const absl::Status& status) {
+  const std::string line = absl::StrCat("kvpoold: ", std::string(status.message()), "\n");
+  std::fputs(line.c_str(), stderr);
+  return EXIT_FAILURE;
+}
+
+int Main() {
+  const absl::StatusOr<spdlog::level::level_enum> level =
+      ParseLogLevel(absl::GetFlag(FLAGS_log_level));
+  if (!level.ok()) return Fail(level.status());
+  absl::StatusOr<DaemonOptions> options = ReadOptions();
+  if (!options.ok()) return Fail(options.status());
+
+  StartLogging(STDERR_FILENO, *level);
+  const absl::Status status = Serve(*std::move(options));
+  if (status.ok()) spdlog::info("event=stopped");
+  StopLogging();
+  return status.ok() ? EXIT_SUCCESS : Fail(status);
+}
+
+}  // namespace
+}  // namespace kvpool::server
+
+int main(int argc, char** argv) {
+  kvpool::server::BlockSignals();
+  absl::SetProgramUsageMessage(
+      "owns paged KV-cache memory and shares it with workers over unix sockets");
+  absl::SetFlagsUsageConfig({.contains_helpshort_flags = {},
+                             .contains_help_flags = {},
+                             .contains_helppackage_flags = {},
+                             .version_string = [] { return "kvpoold " KVPOOL_VERSION "\n"; },
+                             .normalize_filename = {}});
+  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
+  if (rest.size() > 1) {
+    return kvpool::server::Fail(
+        absl::InvalidArgumentError(absl::StrCat("unexpected argument '", rest[1], "'")));
+  }
+  return kvpool::server::Main();
+}
