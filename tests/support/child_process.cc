@@ -32,8 +32,7 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
     const int file = open(stderr_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     dup2(file, STDERR_FILENO);
   }
-  if (uid.has_value() &&
-      (setgroups(0, nullptr) != 0 || setgid(*uid) != 0 || setuid(*uid) != 0)) {
+  if (uid.has_value() && (setgroups(0, nullptr) != 0 || setgid(*uid) != 0 || setuid(*uid) != 0)) {
     _exit(127);
   }
   execve(arguments[0], arguments, environment);
@@ -52,8 +51,7 @@ ChildProcess::ChildProcess(const Options& options) {
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
   const std::vector<char*> argument_pointers = Pointers(arguments);
   const std::vector<char*> environment_pointers = Pointers(environment);
-  const char* stderr_path =
-      options.stderr_path.empty() ? nullptr : options.stderr_path.c_str();
+  const char* stderr_path = options.stderr_path.empty() ? nullptr : options.stderr_path.c_str();
 
   pid_ = fork();
   KVPOOL_CHECK(pid_ >= 0);

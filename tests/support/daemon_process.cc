@@ -6,11 +6,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "grpc/health/v1/health.grpc.pb.h"
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
 #include "core/check.h"
-#include "grpc/health/v1/health.grpc.pb.h"
 #include "tests/support/eventually.h"
 
 namespace kvpool::test {
@@ -44,7 +44,8 @@ DaemonProcess::DaemonProcess(Options options) : options_(std::move(options)) {
 }
 
 void DaemonProcess::Start() {
-  std::vector<std::string> arguments = {KVPOOL_KVPOOLD, "--config=" + directory_.File("config.json")};
+  std::vector<std::string> arguments = {KVPOOL_KVPOOLD,
+                                        "--config=" + directory_.File("config.json")};
   arguments.insert(arguments.end(), options_.flags.begin(), options_.flags.end());
   process_.emplace(ChildProcess::Options{.arguments = std::move(arguments),
                                          .environment = options_.environment,
