@@ -12,21 +12,22 @@
 
 namespace kvpool::cli {
 
-// Every option of every command. Which command takes which, command_list.cc says.
+// Every option of every command. Which command takes which, command_list.cc says. (Braces, so
+// that designated initialisers may leave fields out.)
 struct Options {
-  std::optional<std::string> socket;
-  std::optional<absl::Duration> timeout;
+  std::optional<std::string> socket{};
+  std::optional<absl::Duration> timeout{};
   bool json = false;
   bool help = false;
 
-  std::optional<std::string> spec;
-  std::optional<uint64_t> bytes;
+  std::optional<std::string> spec{};
+  std::optional<uint64_t> bytes{};
   uint32_t first = 0;
   uint32_t count = 0;
-  std::optional<uint32_t> layer;
-  std::optional<uint32_t> boundary;
+  std::optional<uint32_t> layer{};
+  std::optional<uint32_t> boundary{};
   uint32_t shard = 0;
-  std::string tag;
+  std::string tag{};
   bool release_claims = false;
 };
 
@@ -55,8 +56,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(std::span<const std::string> argume
 
 // Where the daemon is, by the environment alone.
 struct Environment {
-  std::optional<std::string> socket;       // KVPOOL_SOCKET.
-  std::optional<std::string> runtime_dir;  // XDG_RUNTIME_DIR.
+  std::optional<std::string> socket{};       // KVPOOL_SOCKET.
+  std::optional<std::string> runtime_dir{};  // XDG_RUNTIME_DIR.
   bool is_root = false;
 };
 

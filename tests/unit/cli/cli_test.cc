@@ -1,0 +1,167 @@
+#include "client/cli/cli.h"
+
+#include <set>
+#include <string>
+
+#include "client/cli/command.h"
+#include "client/cli/help.h"
+#include "kvpool/v1/inspect.pb.h"
+#include "tests/support/catch.h"
+#include "tests/unit/cli/run_cli.h"
+
+namespace kvpool::cli {
+namespace {
+
+using test::CliFixture;
+using test::CliResult;
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("--help lists every command, every shared option and the exit codes") {
+  for (const char* option : {"--help", "-h"}) {
+    const CliResult result = test::RunCli({option});
+    CHECK(result.code == ExitCode::kOk);
+    CHECK(result.errors.empty());
+    for (const Command& command : Commands()) {
+      CHECK(Has(result.out, "\n  " + std::string(command.name)));
+      CHECK(Has(result.out, std::string(command.summary)));
+    }
+    for (const char* part : {"--socket", "--timeout", "--json", "KVPOOL_SOCKET", "\n  0  ",
+                             "\n  1  ", "\n  2  ", "\n  3  "}) {
+      CHECK(Has(result.out, part));
+    }
+  }
+}
+
+TEST_CASE("Every command has help of its own, which names its options and needs no daemon") {
+  for (const Command& command : Commands()) {
+    const std::string name(command.name);
+    CAPTURE(name);
+    const CliResult result = test::RunCli({name, "--help"});
+    CHECK(result.code == ExitCode::kOk);
+    CHECK(result.out.find("usage: kvpoolctl " + name) == 0);
+    for (const absl::string_view option : command.options) {
+      CHECK(Has(result.out, "\n  --" + std::string(option)));
+    }
+  }
+}
+
+TEST_CASE("No line of help is wider than 100 columns") {
+  std::string text = OverviewHelp();
+  for (const Command& command : Commands()) text += CommandHelp(command);
+  size_t start = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', start)) {
+    CAPTURE(text.substr(start, end - start));
+    CHECK(end - start <= 100);
+    start = end + 1;
+  }
+}
+
+TEST_CASE("A command line that is wrong exits with 2 and says why, without a daemon") {
+  const auto refused = [](const std::vector<std::string>& arguments, const std::string& part) {
+    CAPTURE(arguments);
+    const CliResult result = test::RunCli(arguments);
+    CHECK(result.code == ExitCode::kUsage);
+    CHECK(result.out.empty());
+    CAPTURE(result.errors);
+    CHECK(result.errors.find("kvpoolctl: ") == 0);
+    CHECK(Has(result.errors, part));
+  };
+  refused({}, "no command");
+  refused({"--json"}, "no command");
+  refused({"nonsense"}, "there is no command \"nonsense\"");
+  refused({"non\nsense"}, "there is no command \"non\\x0asense\"");
+  refused({"status", "extra"}, "usage: kvpoolctl status [OPTIONS]");
+  refused({"session"}, "usage: kvpoolctl session ID [OPTIONS]");
+  refused({"block", "p"}, "usage: kvpoolctl block POOL ID [OPTIONS]");
+  refused({"pools", "a", "b"}, "usage: kvpoolctl pools [POOL] [OPTIONS]");
+  refused({"status", "--spec={}"}, "status takes no --spec");
+  refused({"plan", "--release_claims"}, "plan takes no --release_claims");
+  refused({"status", "--bogus"}, "there is no option --bogus");
+  refused({"status"}, "XDG_RUNTIME_DIR is not set");
+  refused({"status", "--socket=tcp:1"}, "socket \"tcp:1\"");
+}
+
+TEST_CASE("No command's options or name is another's by mistake") {
+  std::set<std::string> names;
+  for (const Command& command : Commands()) {
+    CHECK(names.insert(std::string(command.name)).second);
+    CHECK(command.min_arguments <= command.max_arguments);
+    for (const absl::string_view option : command.options) CHECK(FindOption(option) != nullptr);
+  }
+}
+
+TEST_CASE("Where no daemon is, every command that needs one exits with 3 and names the socket") {
+  const test::TempDir directory;
+  const std::string socket = "unix:" + directory.File("absent.sock");
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"status"},
+                                             {"health"},
+                                             {"pools"},
+                                             {"pools", "p"},
+                                             {"create-pool", "--spec={}"},
+                                             {"delete-pool", "p"},
+                                             {"sessions"},
+                                             {"session", "0123abcd"},
+                                             {"terminate", "0123abcd"},
+                                             {"block", "p", "1"},
+                                             {"blocks", "p"},
+                                             {"checksum", "p", "0-3"},
+                                             {"checksum", "p", "0-3", "--layer=1"}}) {
+    CAPTURE(arguments);
+    const CliResult result = test::RunCli(arguments, {.socket = socket});
+    CHECK(result.code == ExitCode::kUnreachable);
+    CHECK(result.out.empty());
+    CHECK(Has(result.errors, "no daemon answers at " + socket));
+  }
+}
+
+TEST_CASE("A daemon that does not answer within --timeout is exit code 3") {
+  CliFixture fixture;
+  fixture.daemon.Hang("GetDaemon");
+  const CliResult result = fixture.Run({"status", "--timeout=50ms"});
+  CHECK(result.code == ExitCode::kUnreachable);
+  CHECK(Has(result.errors, "DEADLINE_EXCEEDED: no daemon answers at unix:"));
+}
+
+TEST_CASE("What the daemon refuses is exit code 1, with its code, reason and message") {
+  CliFixture fixture;
+  fixture.daemon.Fail("DeletePool", absl::StatusCode::kFailedPrecondition, Reason::kInUse,
+                      "pool \"p\" has 1 open session");
+  const CliResult result = fixture.Run({"delete-pool", "p"});
+  CHECK(result.code == ExitCode::kRefused);
+  CHECK(result.out.empty());
+  CHECK(result.errors == "kvpoolctl: FAILED_PRECONDITION, IN_USE: pool \"p\" has 1 open session\n");
+}
+
+TEST_CASE("A daemon that is draining was reached: exit code 1") {
+  CliFixture fixture;
+  fixture.daemon.Fail("GetDaemon", absl::StatusCode::kUnavailable, Reason::kDraining, "draining");
+  const CliResult result = fixture.Run({"status"});
+  CHECK(result.code == ExitCode::kRefused);
+  CHECK(result.errors == "kvpoolctl: UNAVAILABLE, DRAINING: draining\n");
+}
+
+TEST_CASE("A daemon's message cannot reach the terminal") {
+  CliFixture fixture;
+  fixture.daemon.Fail("GetPool", absl::StatusCode::kNotFound, Reason::kUnspecified,
+                      "no pool \x1b]0;title\x07\n");
+  const CliResult result = fixture.Run({"pools", "p"});
+  CHECK(result.errors == "kvpoolctl: NOT_FOUND: no pool \\x1b]0;title\\x07\\x0a\n");
+}
+
+TEST_CASE("Half an answer is not shown") {
+  CliFixture fixture;
+  v1::GetDaemonResponse daemon;
+  daemon.set_version("1");
+  fixture.daemon.Answer("GetDaemon", daemon);
+  fixture.daemon.Fail("ListPools", absl::StatusCode::kInternal, Reason::kUnspecified, "broken");
+  const CliResult result = fixture.Run({"status"});
+  CHECK(result.code == ExitCode::kRefused);
+  CHECK(result.out.empty());
+}
+
+}  // namespace
+}  // namespace kvpool::cli
