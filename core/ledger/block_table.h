@@ -69,7 +69,7 @@ class BlockTable {
   BlockState state(BlockId block) const;
   // Whether the block was ever taken: those that were not have no record to change.
   bool has_record(BlockId block) const { return ToIndex(block) < records_.size(); }
-  BlockRecord& record(BlockId block) { return records_[ToIndex(block)]; }
+  BlockRecord& mutable_record(BlockId block) { return records_[ToIndex(block)]; }
   const BlockRecord& record(BlockId block) const {
     return has_record(block) ? records_[ToIndex(block)] : kUntouched;
   }

@@ -5,7 +5,7 @@
 namespace kvpool {
 
 HolderSlot HolderTable::Add(BlockId block, SessionSlot session, uint32_t count, HolderList& list) {
-  Holder& first = blocks_.record(block).first;
+  Holder& first = blocks_.mutable_record(block).first;
   const HolderSlot slot =
       first.session == kNoSession ? HolderSlot{ToIndex(block)} : MakeFurther(block, session);
   Holder& holder = at(slot);
@@ -52,7 +52,7 @@ HolderSlot HolderTable::MakeFurther(BlockId block, SessionSlot session) {
     further_.emplace_back();
   }
   Further& further = further_[FurtherIndex(slot)];
-  BlockRecord& record = blocks_.record(block);
+  BlockRecord& record = blocks_.mutable_record(block);
   further.block = block;
   further.previous_of_block = kNoHolder;
   further.next_of_block = record.more;
@@ -65,7 +65,7 @@ HolderSlot HolderTable::MakeFurther(BlockId block, SessionSlot session) {
 
 void HolderTable::DropFurther(HolderSlot slot) {
   Further& further = further_[FurtherIndex(slot)];
-  BlockRecord& record = blocks_.record(further.block);
+  BlockRecord& record = blocks_.mutable_record(further.block);
   if (further.previous_of_block != kNoHolder) {
     further_[FurtherIndex(further.previous_of_block)].next_of_block = further.next_of_block;
   } else {

@@ -45,7 +45,7 @@ class HolderTable {
   void Move(HolderSlot slot, HolderList& from, HolderList& to);
 
   Holder& at(HolderSlot slot) {
-    return is_first(slot) ? blocks_.record(BlockId{ToIndex(slot)}).first
+    return is_first(slot) ? blocks_.mutable_record(BlockId{ToIndex(slot)}).first
                           : further_[FurtherIndex(slot)].holder;
   }
   const Holder& at(HolderSlot slot) const { return const_cast<HolderTable*>(this)->at(slot); }

@@ -50,7 +50,7 @@ absl::StatusOr<DropEffect> References::CheckDrop(const Session& session,
       status = NotHeldError(i, block);
       break;
     }
-    BlockRecord& record = blocks_.record(block);
+    BlockRecord& record = blocks_.mutable_record(block);
     if (IsStale(refs[i], record)) {
       status = StaleError(i, refs[i], record.generation);
       break;
@@ -63,7 +63,7 @@ absl::StatusOr<DropEffect> References::CheckDrop(const Session& session,
   }
   for (size_t i = 0; i < scratch_.size(); ++i) {
     ++holders_.at(scratch_[i]).count;
-    ++blocks_.record(refs[i].block).references;
+    ++blocks_.mutable_record(refs[i].block).references;
   }
   if (!status.ok()) return status;
   return effect;
@@ -93,7 +93,7 @@ absl::Status References::CheckAdd(const Session& session, std::span<const BlockR
     const BlockId block = refs[checked].block;
     status = CheckAddEntry(session, refs[checked], checked);
     if (!status.ok()) break;
-    BlockRecord& record = blocks_.record(block);
+    BlockRecord& record = blocks_.mutable_record(block);
     ++record.references;
     if (record.has(BlockRecord::kAdding)) continue;
     if (holders_.Find(block, session.slot) != kNoHolder) continue;
@@ -105,7 +105,7 @@ absl::Status References::CheckAdd(const Session& session, std::span<const BlockR
                        "too many sessions share too many blocks");
   }
   for (size_t i = 0; i < checked; ++i) {
-    BlockRecord& record = blocks_.record(refs[i].block);
+    BlockRecord& record = blocks_.mutable_record(refs[i].block);
     --record.references;
     record.flags = static_cast<uint16_t>(record.flags & ~BlockRecord::kAdding);
   }
@@ -144,7 +144,7 @@ absl::Status References::CheckAddEntry(const Session& session, const BlockRef& r
 
 BlockRef References::Take(Session& session, Fill fill, FillPlan& plan, const Cause& cause) {
   const BlockId block = blocks_.Take();
-  BlockRecord& record = blocks_.record(block);
+  BlockRecord& record = blocks_.mutable_record(block);
   const TenantSlot last = record.tenant;
   // A block that nobody ever had is as the device gave it: zero.
   const bool is_foreign =
@@ -223,7 +223,7 @@ void References::ClearPinned(BlockId block, const Cause& cause) {
 }
 
 void References::SetKnown(BlockId block, bool is_known) {
-  BlockRecord& record = blocks_.record(block);
+  BlockRecord& record = blocks_.mutable_record(block);
   if (is_known) {
     record.flags = static_cast<uint16_t>(record.flags & ~BlockRecord::kUnknown);
   } else {
@@ -233,7 +233,8 @@ void References::SetKnown(BlockId block, bool is_known) {
 
 void References::Watch(std::span<const BlockRef> refs) {
   for (const BlockRef& ref : refs) {
-    if (blocks_.has_record(ref.block)) blocks_.record(ref.block).flags |= BlockRecord::kWatched;
+    if (blocks_.has_record(ref.block))
+      blocks_.mutable_record(ref.block).flags |= BlockRecord::kWatched;
   }
 }
 

@@ -1,0 +1,111 @@
+#include "core/ledger/block_table.h"
+
+#include "tests/support/catch.h"
+
+namespace kvpool {
+namespace {
+
+TEST_CASE("BlockTable hands out 0, 1, 2 and so on, then the block freed last") {
+  BlockTable table(/*num_blocks=*/4);
+  CHECK(table.Take() == BlockId{0});
+  CHECK(table.Take() == BlockId{1});
+  CHECK(table.Take() == BlockId{2});
+
+  CHECK(table.DropReferences(BlockId{0}, 1) == BlockState::kFree);
+  CHECK(table.DropReferences(BlockId{2}, 1) == BlockState::kFree);
+  CHECK(table.Take() == BlockId{2});
+  CHECK(table.Take() == BlockId{0});
+  CHECK(table.Take() == BlockId{3});
+  CHECK(table.free_count() == 0);
+}
+
+TEST_CASE("BlockTable raises the generation each time that a block leaves FREE") {
+  BlockTable table(/*num_blocks=*/1);
+  CHECK(table.record(BlockId{0}).generation == 0);
+  table.Take();
+  CHECK(table.record(BlockId{0}).generation == 1);
+  table.AddReference(BlockId{0});
+  CHECK(table.DropReferences(BlockId{0}, 1) == BlockState::kHeld);
+  CHECK(table.record(BlockId{0}).generation == 1);
+  table.DropReferences(BlockId{0}, 1);
+  CHECK(table.record(BlockId{0}).generation == 1);
+  table.Take();
+  CHECK(table.record(BlockId{0}).generation == 2);
+}
+
+TEST_CASE("BlockTable quarantines a block that loses its last reference while claimed") {
+  BlockTable table(/*num_blocks=*/2);
+  const BlockId block = table.Take();
+  table.AddClaim(block);
+  table.AddClaim(block);
+
+  CHECK(table.DropReferences(block, 1) == BlockState::kQuarantined);
+  CHECK(table.quarantined_count() == 1);
+  CHECK(table.held_count() == 0);
+  CHECK(table.DropClaim(block) == BlockState::kQuarantined);
+  CHECK(table.DropClaim(block) == BlockState::kFree);
+  CHECK(table.quarantined_count() == 0);
+  CHECK(table.free_count() == 2);
+}
+
+TEST_CASE("BlockTable quarantines a block that loses its last reference while pinned") {
+  BlockTable table(/*num_blocks=*/1);
+  const BlockId block = table.Take();
+  table.SetPinned(block);
+  CHECK(table.DropReferences(block, 1) == BlockState::kQuarantined);
+  CHECK(table.free_count() == 0);
+  CHECK(table.ClearPinned(block) == BlockState::kFree);
+}
+
+TEST_CASE("BlockTable keeps a held block held when its claim or pin ends") {
+  BlockTable table(/*num_blocks=*/1);
+  const BlockId block = table.Take();
+  table.AddClaim(block);
+  table.SetPinned(block);
+  CHECK(table.DropClaim(block) == BlockState::kHeld);
+  CHECK(table.ClearPinned(block) == BlockState::kHeld);
+  CHECK(table.held_count() == 1);
+}
+
+TEST_CASE("BlockTable drops many references to a block in one step") {
+  BlockTable table(/*num_blocks=*/1);
+  const BlockId block = table.Take();
+  table.AddReference(block);
+  table.AddReference(block);
+  CHECK(table.DropReferences(block, 2) == BlockState::kHeld);
+  CHECK(table.DropReferences(block, 1) == BlockState::kFree);
+}
+
+TEST_CASE("BlockTable tells of changes to watched blocks alone, until they are free") {
+  BlockTable table(/*num_blocks=*/2);
+  const BlockId watched = table.Take();
+  const BlockId other = table.Take();
+  table.mutable_record(watched).flags |= BlockRecord::kWatched;
+
+  table.AddReference(other);
+  CHECK(table.watched_changes() == 0);
+  table.AddReference(watched);
+  table.AddClaim(watched);
+  table.SetPinned(watched);
+  table.DropClaim(watched);
+  table.ClearPinned(watched);
+  table.DropReferences(watched, 2);
+  CHECK(table.watched_changes() == 6);
+  CHECK(table.Take() == watched);
+  table.AddReference(watched);
+  CHECK(table.watched_changes() == 6);
+}
+
+TEST_CASE("BlockTable's free stack lists the freed blocks, the last first") {
+  BlockTable table(/*num_blocks=*/5);
+  for (int i = 0; i < 3; ++i) table.Take();
+  CHECK(table.FreeStack().empty());
+  table.DropReferences(BlockId{1}, 1);
+  table.DropReferences(BlockId{0}, 1);
+  CHECK(table.FreeStack() == std::vector<BlockId>{BlockId{0}, BlockId{1}});
+  CHECK(table.has_record(BlockId{2}));
+  CHECK_FALSE(table.has_record(BlockId{3}));
+}
+
+}  // namespace
+}  // namespace kvpool

@@ -1,0 +1,58 @@
+#include "core/ledger/retry_table.h"
+
+#include "tests/support/catch.h"
+
+namespace kvpool {
+namespace {
+
+AllocAnswer AnswerWith(std::vector<uint32_t> blocks) {
+  AllocAnswer answer;
+  for (const uint32_t block : blocks) answer.blocks.push_back({BlockId{block}, Generation{1}});
+  return answer;
+}
+
+TEST_CASE("RetryTable finds what it remembers under its key") {
+  RetryTable table;
+  table.Remember(5, /*request=*/50, DecRefAnswer{.freed = 3}, /*limit=*/4);
+  REQUIRE(table.Find(5) != nullptr);
+  CHECK(table.Find(5)->request == 50);
+  CHECK(std::get<DecRefAnswer>(table.Find(5)->answer).freed == 3);
+  CHECK(table.Find(6) == nullptr);
+  table.Clear();
+  CHECK(table.Find(5) == nullptr);
+  CHECK(table.size() == 0);
+}
+
+TEST_CASE("RetryTable lets the oldest answer go for one over its limit") {
+  RetryTable table;
+  table.Remember(1, 0, AnswerWith({1, 2}), /*limit=*/2);
+  table.Remember(2, 0, AnswerWith({3}), /*limit=*/2);
+  CHECK(table.block_count() == 3);
+  table.Remember(3, 0, std::monostate{}, /*limit=*/2);
+  CHECK(table.Find(1) == nullptr);
+  CHECK(table.Find(2) != nullptr);
+  CHECK(table.Find(3) != nullptr);
+  CHECK(table.block_count() == 1);
+}
+
+TEST_CASE("RetryTable remembers nothing where its limit is 0") {
+  RetryTable table;
+  table.Remember(1, 0, std::monostate{}, /*limit=*/0);
+  CHECK(table.Find(1) == nullptr);
+}
+
+TEST_CASE("RetryTable's sweep empties the answers with a block that is not held") {
+  RetryTable table;
+  table.Remember(1, 0, AnswerWith({1, 2}), /*limit=*/4);
+  table.Remember(2, 0, AnswerWith({3}), /*limit=*/4);
+  table.Remember(3, 0, DecRefAnswer{}, /*limit=*/4);
+  table.Sweep([](const BlockRef& ref) { return ref.block != BlockId{2}; });
+  CHECK(table.Find(1)->is_spent);
+  CHECK(std::get<AllocAnswer>(table.Find(1)->answer).blocks.empty());
+  CHECK_FALSE(table.Find(2)->is_spent);
+  CHECK_FALSE(table.Find(3)->is_spent);
+  CHECK(table.block_count() == 1);
+}
+
+}  // namespace
+}  // namespace kvpool

@@ -1,0 +1,63 @@
+#include "core/ledger/wait_queues.h"
+
+#include "tests/support/catch.h"
+
+namespace kvpool {
+namespace {
+
+TimePoint At(int64_t seconds) { return TimePoint{std::chrono::seconds(seconds)}; }
+
+WaitingCall CallOf(uint64_t id, WaitQueue queue, int64_t deadline, bool has_guarantee = false) {
+  WaitingCall call;
+  call.id = PendingId{id};
+  call.queue = queue;
+  call.deadline = At(deadline);
+  call.has_guarantee = has_guarantee;
+  return call;
+}
+
+TEST_CASE("WaitQueues takes Alloc's queue before Acquire's, each in order of arrival") {
+  WaitQueues queues;
+  CHECK(queues.front() == nullptr);
+  queues.Add(CallOf(1, WaitQueue::kAdmit, 9));
+  queues.Add(CallOf(2, WaitQueue::kGrow, 9));
+  queues.Add(CallOf(3, WaitQueue::kGrow, 9));
+  for (const uint64_t expected : {2U, 3U, 1U}) {
+    REQUIRE(queues.front()->id == PendingId{expected});
+    queues.Remove(PendingId{expected});
+  }
+  CHECK(queues.front() == nullptr);
+}
+
+TEST_CASE("WaitQueues is clear for Alloc while only Acquires wait") {
+  WaitQueues queues;
+  CHECK(queues.is_clear(WaitQueue::kAdmit));
+  queues.Add(CallOf(1, WaitQueue::kAdmit, 9));
+  CHECK(queues.is_clear(WaitQueue::kGrow));
+  CHECK_FALSE(queues.is_clear(WaitQueue::kAdmit));
+  queues.Add(CallOf(2, WaitQueue::kGrow, 9));
+  CHECK_FALSE(queues.is_clear(WaitQueue::kGrow));
+  queues.Remove(PendingId{1});
+  CHECK_FALSE(queues.is_clear(WaitQueue::kAdmit));
+}
+
+TEST_CASE("WaitQueues gives a replaced call's place away, with a deadline of its own") {
+  WaitQueues queues;
+  queues.Add(CallOf(1, WaitQueue::kGrow, 5, /*has_guarantee=*/true));
+  queues.Add(CallOf(2, WaitQueue::kGrow, 7));
+  queues.Replace(PendingId{1}, PendingId{3}, At(8));
+  CHECK(queues.Find(PendingId{1}) == nullptr);
+  CHECK(queues.front()->id == PendingId{3});
+  CHECK(queues.is_front(*queues.Find(PendingId{3})));
+  CHECK(queues.guaranteed() == std::vector<PendingId>{PendingId{3}});
+  CHECK(queues.next_deadline() == std::pair(At(7), PendingId{2}));
+  queues.Remove(PendingId{2});
+  CHECK(queues.next_deadline() == std::pair(At(8), PendingId{3}));
+  queues.Remove(PendingId{3});
+  CHECK_FALSE(queues.next_deadline().has_value());
+  CHECK_FALSE(queues.has_guaranteed());
+  CHECK(queues.size() == 0);
+}
+
+}  // namespace
+}  // namespace kvpool
