@@ -5,15 +5,16 @@
 
 namespace kvpool::client {
 
-Attachment::Attachment(Transport& transport, const SessionId& session, OnNotice on_notice,
-                       OnEnd on_end)
-    : on_notice_(std::move(on_notice)), on_end_(std::move(on_end)) {
-  thread_ = std::jthread([this, &transport, session] { Run(transport, session); });
-}
+Attachment::Attachment(OnNotice on_notice, OnEnd on_end)
+    : on_notice_(std::move(on_notice)), on_end_(std::move(on_end)) {}
 
 Attachment::~Attachment() {
   Cancel();
   if (thread_.joinable()) thread_.join();
+}
+
+void Attachment::Start(Transport& transport, const SessionId& session) {
+  thread_ = std::jthread([this, &transport, session] { Run(transport, session); });
 }
 
 absl::Status Attachment::WaitUntilAttached(Duration timeout) {

@@ -23,12 +23,14 @@ class Attachment {
   using OnNotice = std::function<void(const v1::Notice&)>;
   using OnEnd = std::function<void(const absl::Status&)>;
 
-  // `transport` outlives it.
-  Attachment(Transport& transport, const SessionId& session, OnNotice on_notice, OnEnd on_end);
+  Attachment(OnNotice on_notice, OnEnd on_end);
 
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
   ~Attachment();
+
+  // Opens the stream. Called once; `transport` outlives the attachment.
+  void Start(Transport& transport, const SessionId& session);
 
   // Waits until the daemon says that the session is attached. DEADLINE_EXCEEDED where it does not
   // in time; else how the stream ended.
@@ -38,7 +40,7 @@ class Attachment {
 
   // Ends the stream. Does not wait.
   void Cancel();
-  // Waits for the thread's end. Requires Cancel, and is called once.
+  // Waits for the thread's end. Requires Start and Cancel, and is called once.
   void Join();
 
  private:
@@ -54,7 +56,7 @@ class Attachment {
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
 
-  std::jthread thread_;  // Last: it uses all the others.
+  std::jthread thread_;  // Last: it uses all the others. Set by Start.
 };
 
 }  // namespace kvpool::client

@@ -71,8 +71,8 @@ std::vector<OwnedFd> TakeFds(msghdr& message) {
 
 absl::StatusOr<std::vector<OwnedFd>> Receive(const OwnedFd& fd, const std::string& path,
                                              v1::RegionFdResponse& response) {
-  std::array<char, kMaxResponseBytes> bytes;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control;
+  std::array<char, kMaxResponseBytes> bytes{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control{};
   iovec vector{.iov_base = bytes.data(), .iov_len = bytes.size()};
   msghdr message{};
   message.msg_iov = &vector;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -41,16 +42,16 @@ SessionCore::SessionCore(std::shared_ptr<ClientCore> client, OpenedSession opene
           },
           [this](std::span<const BlockRef> refs, const absl::Status& why) {
             OnReleaseFailure(refs, why);
-          }) {}
+          }),
+      attachment_(
+          [this](const v1::Notice& proto) {
+            if (const std::optional<Notice> notice = NoticeFromProto(proto)) Notify(*notice);
+          },
+          [this](const absl::Status& how) { OnStreamEnd(how); }) {}
 
 absl::Status SessionCore::Attach() {
-  attachment_.emplace(
-      *client_->transport, opened_.id,
-      [this](const v1::Notice& proto) {
-        if (const std::optional<Notice> notice = NoticeFromProto(proto)) Notify(*notice);
-      },
-      [this](const absl::Status& how) { OnStreamEnd(how); });
-  return attachment_->WaitUntilAttached(client_->options.retry.attempt_timeout);
+  attachment_.Start(*client_->transport, opened_.id);
+  return attachment_.WaitUntilAttached(client_->options.retry.attempt_timeout);
 }
 
 absl::Status SessionCore::Close() {
@@ -71,16 +72,14 @@ absl::Status SessionCore::Close() {
   const absl::Status status = client_->retrier.Run(
       policy, Duration{}, cancellation,
       // Once the stream has ended, the session has too: what is left to do is to vouch, once.
-      [this] { return attachment_.has_value() && !attachment_->has_ended(); },
+      [this] { return !attachment_.has_ended(); },
       [&](Duration timeout) {
         return client_->transport->CloseSession(request, {timeout, cancellation}, response);
       });
   cancellation_.Cancel();
   releaser_.Join();
-  if (attachment_.has_value()) {
-    attachment_->Cancel();
-    attachment_->Join();
-  }
+  attachment_.Cancel();
+  attachment_.Join();
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
@@ -146,12 +145,12 @@ void SessionCore::MarkEnded(const absl::Status& why) {
   {
     const MutexLock lock(mutex_);
     if (!end_.ok()) return;
-    end_ = EndedError(absl::StrCat(
-        "the session has ended: ", absl::StatusCodeToString(why.code()), ": ", why.message()));
+    end_ = EndedError(absl::StrCat("the session has ended: ", absl::StatusCodeToString(why.code()),
+                                   ": ", why.message()));
   }
   releaser_.Stop();
   cancellation_.Cancel();
-  attachment_->Cancel();
+  attachment_.Cancel();
 }
 
 void SessionCore::Notify(const Notice& notice) {

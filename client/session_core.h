@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -106,7 +105,7 @@ class SessionCore {
   absl::Status end_ ABSL_GUARDED_BY(mutex_);  // OK while the session lives.
 
   Releaser releaser_;
-  std::optional<Attachment> attachment_;  // Set by Attach, then never changed.
+  Attachment attachment_;
 };
 
 }  // namespace kvpool::client

@@ -212,10 +212,14 @@ grpc::Status FakeBlockService::OpenSession(grpc::ServerContext* /*context*/,
   sessions_[id.ToString()];
   response->set_session_id(id.ToString());
   *response->mutable_layout() = LayoutToProto(layout_);
-  v1::MemoryRegion& region = *response->add_regions();
-  region.set_region_id(7);
-  region.set_size_bytes(layout_.shard_bytes);
-  region.mutable_shared_memory();
+  // Backwards: a client looks for a shard, not for a place in the list.
+  for (uint32_t shard = layout_.num_shards(); shard-- > 0;) {
+    v1::MemoryRegion& region = *response->add_regions();
+    region.set_shard(shard);
+    region.set_region_id(FakeDaemon::kFirstRegionId + shard);
+    region.set_size_bytes(layout_.shard_bytes);
+    region.mutable_shared_memory();
+  }
   response->mutable_limits()->set_max_blocks_per_call(max_blocks_per_call_);
   response->mutable_limits()->mutable_max_wait()->set_seconds(60);
   return End("OpenSession");

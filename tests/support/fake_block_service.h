@@ -100,7 +100,7 @@ class FakeBlockService final
   std::optional<std::string> to_hold_ ABSL_GUARDED_BY(mutex_);
   bool is_holding_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_attaching_ ABSL_GUARDED_BY(mutex_) = true;
-  size_t fd_requests_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<uint64_t> requested_regions_ ABSL_GUARDED_BY(mutex_);
   v1::OpenSessionRequest last_open_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -29,9 +29,9 @@ FakeDaemon::FakeDaemon(const std::string& directory, Options options)
   KVPOOL_CHECK(running_->server != nullptr);
   running_->fd_socket = std::make_unique<FakeFdSocket>(
       directory + "/kvpool.sock.fd", service_->fd_, service_->size_bytes_,
-      [this](const v1::RegionFdRequest& /*request*/) {
+      [this](const v1::RegionFdRequest& request) {
         const MutexLock lock(service_->mutex_);
-        ++service_->fd_requests_;
+        service_->requested_regions_.push_back(request.region_id());
       });
 }
 
@@ -118,9 +118,9 @@ v1::OpenSessionRequest FakeDaemon::LastOpen() const {
   return service_->last_open_;
 }
 
-size_t FakeDaemon::FdRequestCount() const {
+std::vector<uint64_t> FakeDaemon::RequestedRegions() const {
   const MutexLock lock(service_->mutex_);
-  return service_->fd_requests_;
+  return service_->requested_regions_;
 }
 
 }  // namespace kvpool::test

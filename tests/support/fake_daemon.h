@@ -32,6 +32,9 @@ class FakeDaemon {
     uint32_t max_blocks_per_call = 65'536;
   };
 
+  // Of shard 0; the next shards' follow. All shards are given the same memory.
+  static constexpr uint64_t kFirstRegionId = 7;
+
   // Requires a spec that PlanPool accepts, or one left empty: a small one. The socket lies in
   // `directory`.
   FakeDaemon(const std::string& directory, Options options);
@@ -69,7 +72,8 @@ class FakeDaemon {
   size_t SessionCount() const;
   // The last OpenSession.
   v1::OpenSessionRequest LastOpen() const;
-  size_t FdRequestCount() const;
+  // The regions that were asked for on the fd socket, in order.
+  std::vector<uint64_t> RequestedRegions() const;
 
  private:
   struct Running;  // The server; in the .cc, so that few files include gRPC.

@@ -49,7 +49,28 @@ TEST_CASE("A mapping outlives its session") {
 TEST_CASE("A shard that the pool does not have is INVALID_ARGUMENT") {
   Fixture fixture;
   CHECK(absl::IsInvalidArgument(fixture.Open()->Map(1).status()));
-  CHECK(fixture.daemon.FdRequestCount() == 0);
+  CHECK(fixture.daemon.RequestedRegions().empty());
+}
+
+TEST_CASE("Each shard is mapped from its own region") {
+  PoolSpec spec;
+  spec.name = "p";
+  spec.num_layers = 1;
+  spec.num_kv_heads = 1;
+  spec.head_dim = 16;
+  spec.num_blocks = 4;
+  spec.devices = {"host", "host"};
+  Fixture fixture({.spec = spec});
+  const auto session = fixture.Open();
+  const auto second = session->Map(1);
+  const auto first = session->Map(0);
+  REQUIRE(first.ok());
+  REQUIRE(second.ok());
+  CHECK(first->shard() == 0);
+  CHECK(second->shard() == 1);
+  CHECK(fixture.daemon.RequestedRegions() ==
+        std::vector<uint64_t>{test::FakeDaemon::kFirstRegionId + 1,
+                              test::FakeDaemon::kFirstRegionId});
 }
 
 TEST_CASE("Memory that is not sealed, or not of the size that was told, is not mapped") {
