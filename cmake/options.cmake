@@ -57,6 +57,7 @@ endif()
 # Turns clang-tidy on for one target: core, server and client call it, tests do not.
 function(kvpool_lint target)
   if(KVPOOL_CLANG_TIDY)
-    set_target_properties(${target} PROPERTIES CXX_CLANG_TIDY "${KVPOOL_CLANG_TIDY_PROGRAM};--quiet")
+    set_target_properties(${target} PROPERTIES CXX_CLANG_TIDY
+      "${PROJECT_SOURCE_DIR}/cmake/tidy_once.sh;${PROJECT_SOURCE_DIR}/.clang-tidy;${KVPOOL_CLANG_TIDY_PROGRAM};--quiet")
   endif()
 endfunction()
