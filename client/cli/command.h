@@ -20,7 +20,7 @@ class Connection;
 struct CommandContext {
   std::span<const std::string> arguments;  // As many as the command takes.
   const Options& options;
-  Connection* connection;  // Null for a command that needs no daemon.
+  Connection* connection = nullptr;  // Null for a command that needs no daemon.
   absl::Time now;
   std::ostream& out;
 };
@@ -30,14 +30,14 @@ struct CommandContext {
 struct Command {
   absl::string_view name;
   absl::string_view arguments;  // As usage shows them: "POOL ID".
-  size_t min_arguments;
-  size_t max_arguments;
-  bool needs_daemon;
+  size_t min_arguments = 0;
+  size_t max_arguments = 0;
+  bool needs_daemon = false;
   absl::Duration timeout;                      // Where --timeout is not given.
   std::span<const absl::string_view> options;  // Those of its own.
   absl::string_view summary;                   // One line.
   absl::string_view help;                      // The rest of the manual.
-  absl::StatusOr<ExitCode> (*run)(const CommandContext& context);
+  absl::StatusOr<ExitCode> (*run)(const CommandContext& context) = nullptr;
 };
 
 // Every command, in the order of the help.

@@ -36,7 +36,7 @@ struct OptionInfo {
   absl::string_view name;
   absl::string_view value;  // Stands for the value; empty for one that is on or off.
   absl::string_view help;
-  absl::Status (*set)(absl::string_view text, Options& options);
+  absl::Status (*set)(absl::string_view text, Options& options) = nullptr;
 };
 
 // Nothing for a name that is no option's.
