@@ -39,8 +39,8 @@ struct Caller {
 struct OpenSessionCall {
   SessionId id;  // Fresh and random.
   absl::string_view tenant;
-  absl::string_view client_name;
-  absl::string_view model_id;
+  absl::string_view client_name{};
+  absl::string_view model_id{};
   int64_t pid = 0;  // As the daemon sees it, for inspection; 0 where it cannot.
   uint32_t uid = 0;
   // The first of the session's processes. 0: none, as of a peer that is given no memory; then
@@ -49,7 +49,7 @@ struct OpenSessionCall {
   Duration ttl{};
   uint32_t guaranteed_blocks = 0;
   // Joins that session: `model_id` and `guaranteed_blocks` must then be unset.
-  std::optional<SessionId> join;
+  std::optional<SessionId> join{};
 };
 
 // Which queue a call waits in. Nobody in kAdmit is served before anybody in kGrow.
@@ -65,25 +65,25 @@ enum class WaitQueue : uint8_t {
 struct AllocCall {
   Caller caller;
   uint32_t count = 0;
-  bool allow_partial = false;    // Not with `wait`.
-  std::optional<Duration> wait;  // 0 and less: as if absent.
+  bool allow_partial = false;      // Not with `wait`.
+  std::optional<Duration> wait{};  // 0 and less: as if absent.
   Fill fill = Fill::kUnspecified;
   // Dropped first, in the same step. What that frees is counted for this call before anything
   // else, and it counts as not held where a guarantee or quota is looked at.
-  std::span<const BlockRef> release;
+  std::span<const BlockRef> release{};
   uint64_t idempotency_key = 0;  // 0: none.
   WaitQueue queue = WaitQueue::kGrow;
 };
 
 struct IncRefCall {
   Caller caller;
-  std::span<const BlockRef> blocks;
+  std::span<const BlockRef> blocks{};
   uint64_t idempotency_key = 0;
 };
 
 struct DecRefCall {
   Caller caller;
-  std::span<const BlockRef> blocks;
+  std::span<const BlockRef> blocks{};
   bool done = false;
   uint64_t idempotency_key = 0;
 };
@@ -92,14 +92,14 @@ struct DecRefCall {
 // alone. A block named more than once is pinned once, alone if any list says so.
 struct PinCall {
   Caller caller;
-  std::span<const BlockRef> reads;
-  std::span<const BlockRef> writes;
+  std::span<const BlockRef> reads{};
+  std::span<const BlockRef> writes{};
   // The session, of the same tenant, that holds `writes`. Absent: the caller's.
-  std::optional<SessionId> write_session;
+  std::optional<SessionId> write_session{};
 };
 
 struct AllocAnswer {
-  std::vector<BlockRef> blocks;  // Generations filled in.
+  std::vector<BlockRef> blocks{};  // Generations filled in.
   // What the session could allocate next in kGrow, quota included: once everybody who waits has
   // had a turn, or, answered by an event, just before the next in line has.
   uint32_t available = 0;

@@ -90,7 +90,7 @@ class Ledger {
   // generation, as another session of the tenant passed it on.
   // Errors: FAILED_PRECONDITION, NOT_HELD (no generation given), STALE_BLOCK (another
   // generation), or NOT_LIVE (free or quarantined); PERMISSION_DENIED: another tenant's block;
-  // RESOURCE_EXHAUSTED (LIMIT): a count would pass 2^32 - 1, or QUOTA.
+  // RESOURCE_EXHAUSTED (LIMIT): a block would have over max_references_per_block, or QUOTA.
   absl::Status IncRef(const IncRefCall& call, TimePoint now);
 
   // Drops a reference for each entry, in order.

@@ -13,7 +13,8 @@ struct LedgerLimits {
   uint32_t max_blocks_per_call = 65'536;
   uint32_t max_sessions = 16'384;  // Ended ones that still claim count too. At most 65,535.
   uint32_t max_waiting_calls = 16'384;
-  uint32_t max_idempotency_keys = 64;  // A session.
+  uint32_t max_idempotency_keys = 64;              // A session.
+  uint32_t max_references_per_block = UINT32_MAX;  // By all sessions.
   Duration max_wait = std::chrono::minutes(1);
   Duration min_ttl = std::chrono::seconds(1);
   Duration max_ttl = std::chrono::hours(1);
@@ -28,7 +29,7 @@ struct LedgerOptions {
   bool trace = false;
   // How long after its last process is gone a session's claims end.
   Duration claim_grace{};
-  LedgerLimits limits;
+  LedgerLimits limits{};
 };
 
 }  // namespace kvpool

@@ -32,9 +32,12 @@ bool IsStale(const BlockRef& ref, const BlockRecord& record) {
 
 }  // namespace
 
-References::References(uint32_t num_blocks, bool trace, TenantTable& tenants)
-    : tenants_(tenants), blocks_(num_blocks), holders_(blocks_) {
-  if (trace) trace_ = std::make_unique<BlockTrace>();
+References::References(const LedgerOptions& options, TenantTable& tenants)
+    : max_references_(options.limits.max_references_per_block),
+      tenants_(tenants),
+      blocks_(options.num_blocks),
+      holders_(blocks_) {
+  if (options.trace) trace_ = std::make_unique<BlockTrace>();
 }
 
 absl::StatusOr<DropEffect> References::CheckDrop(const Session& session,
@@ -132,12 +135,12 @@ absl::Status References::CheckAddEntry(const Session& session, const BlockRef& r
         absl::StatusCode::kPermissionDenied, entry,
         absl::StrCat("entry ", index, ": block ", ToIndex(ref.block), " is another tenant's"));
   }
-  if (record.references == UINT32_MAX) {
+  if (record.references >= max_references_) {
     ErrorDetail detail = entry;
     detail.reason = Reason::kLimit;
     return MakeError(absl::StatusCode::kResourceExhausted, detail,
                      absl::StrCat("entry ", index, ": block ", ToIndex(ref.block), " has ",
-                                  UINT32_MAX, " references already"));
+                                  record.references, " references already"));
   }
   return absl::OkStatus();
 }

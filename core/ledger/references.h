@@ -11,6 +11,7 @@
 #include "core/ledger/block_table.h"
 #include "core/ledger/block_trace.h"
 #include "core/ledger/holder_table.h"
+#include "core/ledger/options.h"
 #include "core/ledger/session.h"
 #include "core/ledger/tenant_table.h"
 
@@ -38,7 +39,7 @@ struct FillPlan {
 class References {
  public:
   // `tenants` must outlive it.
-  References(uint32_t num_blocks, bool trace, TenantTable& tenants);
+  References(const LedgerOptions& options, TenantTable& tenants);
 
   References(const References&) = delete;
   References& operator=(const References&) = delete;
@@ -90,6 +91,7 @@ class References {
   void Settle(BlockId block, BlockState state, bool was_held, const Cause& cause);
   void Record(BlockId block, TraceOperation operation, const Cause& cause);
 
+  const uint32_t max_references_;  // To one block.
   TenantTable& tenants_;
   BlockTable blocks_;
   HolderTable holders_;

@@ -37,9 +37,7 @@ struct PinEntry {
 // All that a ledger knows. The desks, each a part of Ledger's operations, share it.
 struct LedgerState {
   explicit LedgerState(const LedgerOptions& the_options)
-      : options(the_options),
-        references(the_options.num_blocks, the_options.trace, tenants),
-        sessions(tenants) {}
+      : options(the_options), references(the_options, tenants), sessions(tenants) {}
 
   LedgerState(const LedgerState&) = delete;
   LedgerState& operator=(const LedgerState&) = delete;

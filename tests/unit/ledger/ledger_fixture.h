@@ -33,20 +33,20 @@ inline LedgerOptions OptionsOf(uint32_t num_blocks) { return {.num_blocks = num_
 // How a session is opened where that matters.
 struct OpenArguments {
   std::string tenant = "acme";
-  std::string model_id;
+  std::string model_id{};
   ProcessId process = kProcess;
   Duration ttl = seconds(10);
   uint32_t guaranteed_blocks = 0;
-  std::optional<SessionId> join;
+  std::optional<SessionId> join{};
 };
 
 // What of an Alloc matters, beside whose it is.
 struct AllocArguments {
   uint32_t count = 0;
   bool allow_partial = false;
-  std::optional<Duration> wait;
+  std::optional<Duration> wait{};
   Fill fill = Fill::kUnspecified;
-  std::vector<BlockRef> release;
+  std::vector<BlockRef> release{};
   uint64_t key = 0;
   WaitQueue queue = WaitQueue::kGrow;
 };
