@@ -212,25 +212,24 @@ TEST_CASE(
   CHECK(f.TakeAnswer(first).ok());
 }
 
-TEST_CASE(
-    "Ledger ends a waiting Alloc with QUOTA once its turn comes and its tenant has too much") {
+TEST_CASE("Ledger ends a waiting Alloc with QUOTA if its turn finds its tenant at the quota") {
   LedgerOptions options = OptionsOf(/*num_blocks=*/4);
-  options.max_blocks_per_tenant = 2;
+  options.max_blocks_per_tenant = 3;
   LedgerFixture f(options);
   const SessionId a = f.Open(1);
-  const SessionId other = f.Open(2, {.tenant = "other", .guaranteed_blocks = 2});
-  const auto taken = f.ledger.Alloc({.caller = {other, "other"}, .count = 2}, f.now)->answer.blocks;
-  const SessionId third = f.Open(3, {.tenant = "third"});
-  const auto all = f.ledger.Alloc({.caller = {third, "third"}, .count = 2}, f.now)->answer.blocks;
-  const PendingId first = f.AllocLater(a, {.count = 2});
-  const PendingId second = f.AllocLater(a, {.count = 1});
-  REQUIRE(f.ledger.DecRef({.caller = {third, "third"}, .blocks = all}, f.now).ok());
-  const auto done = f.Take<AllocDone>();
-  REQUIRE(done.size() == 2);
-  CHECK(done[0].id == first);
-  CHECK(done[0].result.ok());
-  CHECK(done[1].id == second);
-  CheckError(done[1].result.status(), absl::StatusCode::kResourceExhausted, Reason::kQuota);
+  const SessionId other = f.Open(2, {.tenant = "other"});
+  const auto blocks = f.Alloc(a, 2);
+  REQUIRE(f.ledger.Alloc({.caller = {other, "other"}, .count = 2}, f.now).ok());
+  const PendingId first = f.AllocLater(a, {.count = 1});
+  f.AllocLater(a, {.count = 1});
+  const PendingId third = f.AllocLater(a, {.count = 2, .release = {blocks[1]}});
+  REQUIRE(f.IncRef(a, {blocks[1]}).ok());
+  f.Drop(a, {blocks[0]});
+  CHECK(f.TakeAnswer(first).ok());
+  // The second one fills the quota; of what the third one releases, nothing would come free.
+  REQUIRE(f.ledger.CloseSession({other, "other"}, f.now).ok());
+  CheckError(f.TakeAnswer(third).status(), absl::StatusCode::kResourceExhausted, Reason::kQuota);
+  CHECK(f.ledger.GetSession(a, 0)->held_blocks == 3);  // The second one's is being filled.
 }
 
 TEST_CASE("Ledger lets at most max_waiting_calls wait") {
