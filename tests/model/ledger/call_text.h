@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 
 #include "core/ledger/calls.h"
+#include "core/ledger/events.h"
 
 namespace kvpool::test {
 

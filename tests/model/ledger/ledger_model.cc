@@ -23,9 +23,11 @@ void LedgerModel::Judge(const char* what, const Verdicts& verdicts, const absl::
 // order in which Ledger::Advance names it.
 void LedgerModel::Begin(TimePoint now, const Seen& seen) {
   seen_ = &seen;
+  now_ = now;
   expected_.clear();
   dropped_ = 0;
   may_drop_ = 0;
+  must_drop_ = 0;
   has_loose_group_ = false;
   if (!state_.waiters[0].empty() || !state_.waiters[1].empty()) may_drop_.reset();
   for (auto due = state_.NextDeadline(); due.has_value() && *due <= now;
@@ -80,11 +82,9 @@ void LedgerModel::Advance(TimePoint now, const Seen& seen) {
 void LedgerModel::Reclaim(uint32_t max_references, TimePoint now, bool result, const Seen& seen) {
   Begin(now, seen);
   if (may_drop_.has_value()) *may_drop_ += max_references;
-  const uint64_t before = state_.EndedReferences();
-  const uint64_t dropped = FollowReclaim();
-  if (before > 0 && max_references > 0 && dropped == 0) Complain("Reclaim drops nothing");
+  must_drop_ = std::max<uint64_t>(must_drop_, std::min(max_references, 1U));
   Finish();
-  if (result != (state_.EndedReferences() > 0)) Complain("Reclaim tells wrongly what is left");
+  if (result != (Leftovers() > 0)) Complain("Reclaim tells wrongly whether something is left");
 }
 
 void LedgerModel::Finish() {
@@ -92,14 +92,17 @@ void LedgerModel::Finish() {
   FollowEarlyPinFailures();
   Settle();
   if (may_drop_.has_value() && dropped_ > *may_drop_) {
-    Complain(absl::StrCat("dropped ", dropped_, " references of ended sessions, not at most ",
+    Complain(absl::StrCat("dropped ", dropped_, " of what ended sessions hold, not at most ",
                           *may_drop_));
+  }
+  if (Leftovers() > 0 && dropped_ < must_drop_) {
+    Complain(
+        absl::StrCat("dropped ", dropped_, " of what ended sessions hold, and left ", Leftovers()));
   }
 }
 
 void LedgerModel::Settle() {
-  EndClaims();
-  FreeAllDone();
+  FollowReclaim();
   ServePins();
   ServeWaiters();
   ForgetSessions();

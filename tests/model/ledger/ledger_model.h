@@ -7,22 +7,10 @@
 
 #include "core/ledger/ledger.h"
 #include "tests/model/ledger/model_state.h"
+#include "tests/model/ledger/seen.h"
 #include "tests/model/ledger/verdict.h"
 
 namespace kvpool::test {
-
-// What a ledger did in one call, seen from outside.
-struct Seen {
-  std::vector<LedgerEvent> events;
-  std::vector<BlockInfo> blocks;  // All of them, afterwards.
-};
-
-// What became of a pending Alloc that was served: its answer, or else the fills that it needs.
-struct SeenGrant {
-  const AllocAnswer* answer = nullptr;
-  const FillNeeded* fill = nullptr;
-};
-SeenGrant FindGrant(PendingId id, const Seen& seen);
 
 // LedgerModel is what the documents say that a ledger does, without any cleverness. Each
 // operation takes a call, its time, the real ledger's answer and what the ledger did. It checks
@@ -89,14 +77,17 @@ class LedgerModel {
 
   // ledger_model_sessions.cc
   Verdicts CheckSession(const Caller& caller, bool may_be_joined) const;
+  Verdicts Admit(const Caller& caller, bool may_be_joined);
   Verdicts CheckOpen(const OpenSessionCall& call) const;
   void EndSession(const SessionId& id, SessionEnd reason, bool is_vouched);
   void EndCallsOf(const SessionId& id);
   void Vouch(const SessionId& id);
-  void EndClaims();
+  Verdicts CheckVouch(const SessionId& id) const;
+  bool IsOver(const Session& session) const;
+  bool IsClaimedByOthers(uint32_t block, const SessionId& id) const;
+  uint64_t Leftovers() const;
   void ForgetSessions();
-  // Drops what the ledger dropped of what ended sessions hold; returns how many references.
-  uint64_t FollowReclaim();
+  void FollowReclaim();
 
   // ledger_model_alloc.cc
   bool IsFirst(const AllocCall& call, PendingId id) const;
@@ -121,6 +112,7 @@ class LedgerModel {
 
   // ledger_model_blocks.cc
   Verdicts CheckList(std::span<const BlockRef> blocks) const;
+  bool IsStale(const BlockRef& ref) const;
   Verdicts CheckDrops(const SessionId& session, std::span<const BlockRef> blocks) const;
   Verdicts CheckHolds(const SessionId& session, std::span<const BlockRef> blocks,
                       bool is_writing) const;
@@ -148,14 +140,18 @@ class LedgerModel {
   void CompareSession(const SessionInfo& info);
 
   ModelState state_;
+  TimePoint now_;  // Of the call; state_.now is that of what falls due.
   std::string complaint_;
   // Of the call that is being followed.
   const Seen* seen_ = nullptr;
   std::vector<ExpectedEvent> expected_;
-  uint64_t dropped_ = 0;              // References of ended sessions.
-  std::optional<uint64_t> may_drop_;  // At most as many; absent: any number.
-  bool is_replay_ = false;            // Answered from a key.
-  bool has_loose_group_ = false;      // The last group of free blocks was begun by it.
+  // References and claims of ended sessions that it dropped; at most as many as it may (absent:
+  // any number), and at least as many as it must, unless none is left.
+  uint64_t dropped_ = 0;
+  std::optional<uint64_t> may_drop_;
+  uint64_t must_drop_ = 0;
+  bool is_replay_ = false;        // Answered from a key.
+  bool has_loose_group_ = false;  // The last group of free blocks was begun by it.
 };
 
 }  // namespace kvpool::test

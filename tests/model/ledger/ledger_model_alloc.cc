@@ -9,20 +9,9 @@
 namespace kvpool::test {
 namespace {
 
-using Kind = ExpectedEvent::Kind;
+bool Waits(const AllocCall& call) { return call.wait.has_value() && *call.wait > Duration(0); }
 
-// Blocks that some other grant of the same call names.
-bool IsNamedByAny(uint32_t block, const std::vector<LedgerEvent>& events) {
-  const auto is_it = [block](BlockId id) { return ToIndex(id) == block; };
-  return std::ranges::any_of(events, [&](const LedgerEvent& event) {
-    if (const auto* fill = std::get_if<FillNeeded>(&event)) {
-      return std::ranges::any_of(fill->zero, is_it) || std::ranges::any_of(fill->poison, is_it);
-    }
-    const auto* done = std::get_if<AllocDone>(&event);
-    return done != nullptr && done->result.ok() &&
-           std::ranges::any_of(done->result->blocks, is_it, &BlockRef::block);
-  });
-}
+using Kind = ExpectedEvent::Kind;
 
 }  // namespace
 
@@ -38,7 +27,7 @@ bool LedgerModel::IsFirst(const AllocCall& call, PendingId id) const {
 
 // Whether the call can be served, as things stand, and with how many blocks.
 Verdicts LedgerModel::CheckAlloc(const AllocCall& call, bool is_first, uint32_t* take) const {
-  if (call.count > state_.options.num_blocks || (call.allow_partial && call.wait.has_value())) {
+  if (call.count > state_.options.num_blocks || (call.allow_partial && Waits(call))) {
     return Error(absl::StatusCode::kInvalidArgument);
   }
   const SessionId& session = call.caller.session;
@@ -61,16 +50,17 @@ Verdicts LedgerModel::CheckAlloc(const AllocCall& call, bool is_first, uint32_t*
 // As CheckAlloc. An Alloc that is short of room first drops what ended sessions still hold.
 Verdicts LedgerModel::CheckRoom(const AllocCall& call, bool is_first, uint32_t* take) {
   const Verdicts verdicts = CheckAlloc(call, is_first, take);
-  if ((verdicts.front().ok() && *take == call.count) || state_.EndedReferences() == 0) {
+  if ((verdicts.front().ok() && *take == call.count) || Leftovers() == 0) {
     return verdicts;
   }
   LedgerModel after = *this;
-  for (const auto& [id, session] : state_.sessions) {
+  for (auto& [id, session] : after.state_.sessions) {
+    if (after.IsOver(session)) session.claims.clear();
     for (uint32_t i = 0; i < state_.blocks.size() && !session.is_live; ++i) {
       while (after.state_.RefCount(i, id) > 0) after.DropRef(i, id, TraceOperation::kRelease);
-      after.FreeIfDone(i, /*is_ordered=*/false);
     }
   }
+  after.FreeAllDone();
   uint32_t all = 0;
   const Verdicts best = after.CheckAlloc(call, is_first, &all);
   if (all > *take) Complain("an Alloc short of room did not drop what ended sessions hold");
@@ -81,11 +71,10 @@ void LedgerModel::Alloc(const AllocCall& call, TimePoint now,
                         const absl::StatusOr<AllocOutcome>& result, const Seen& seen) {
   Begin(now, seen);
   const std::string request = ToText(call);
-  const Verdicts session = CheckSession(call.caller, /*may_be_joined=*/false);
+  const Verdicts session = Admit(call.caller, /*may_be_joined=*/false);
   if (!session.front().ok()) {
     Judge("Alloc", session, result.status());
   } else {
-    state_.sessions[call.caller.session].last_call = now;
     if (!AnswerFromKey(call, request, result)) AllocAnew(call, request, result);
   }
   const bool is_new_answer =
@@ -109,7 +98,7 @@ void LedgerModel::AllocAnew(const AllocCall& call, const std::string& request,
   const Verdicts list = CheckList(call.release);
   Verdicts verdicts = list.front().ok() ? CheckRoom(call, IsFirst(call, PendingId{}), &take) : list;
   const bool is_full = verdicts.front().detail.reason == Reason::kPoolFull;
-  if (is_full && call.wait.has_value()) {
+  if (is_full && Waits(call)) {
     const size_t waiting = state_.waiters[0].size() + state_.waiters[1].size();
     verdicts = waiting < state_.options.limits.max_waiting_calls
                    ? Ok()
@@ -206,7 +195,7 @@ std::vector<BlockRef> LedgerModel::BlocksOfFill(const FillNeeded& fill, uint32_t
     for (const uint32_t block : *group) {
       const BlockInfo& info = seen_->blocks[block];
       if (chosen.size() < take && info.generation > state_.blocks[block].generation &&
-          !IsNamedByAny(block, seen_->events)) {
+          !IsNamedByAny(block, *seen_)) {
         chosen.insert(block);
       }
     }
@@ -260,13 +249,15 @@ void LedgerModel::Serve(PendingId id, const AllocCall& call, const std::string& 
     ModelState::Block& block = state_.blocks[index];
     if (ref.generation <= block.generation) Complain("a generation does not rise");
     const bool is_other_tenants =
-        block.generation != Generation{} && absl::string_view(block.tenant) != call.caller.tenant;
+        block.generation != Generation{} &&
+        (block.is_doubtful || absl::string_view(block.tenant) != call.caller.tenant);
     if (fill == Fill::kZero || (fill == Fill::kAcrossTenants && is_other_tenants)) {
       needed.zero.insert(index);
     } else if (fill == Fill::kPoison) {
       needed.poison.insert(index);
     }
     block.is_free = false;
+    block.is_doubtful = false;
     block.generation = ref.generation;
     block.tenant = std::string(call.caller.tenant);
     AddRef(index, session, TraceOperation::kAlloc);
@@ -281,7 +272,10 @@ void LedgerModel::Serve(PendingId id, const AllocCall& call, const std::string& 
                           .session = session,
                           .key = call.idempotency_key,
                           .request = request,
-                          .blocks = blocks});
+                          .blocks = blocks,
+                          .filled = {}});
+  state_.fills.back().filled.insert(needed.zero.begin(), needed.zero.end());
+  state_.fills.back().filled.insert(needed.poison.begin(), needed.poison.end());
   state_.pins.push_back(
       {.id = id, .reader = session, .writer = session, .writes = blocks, .is_granted = true});
 }

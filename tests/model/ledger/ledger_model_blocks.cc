@@ -15,20 +15,20 @@ Verdicts LedgerModel::CheckList(std::span<const BlockRef> blocks) const {
              : Ok();
 }
 
+bool LedgerModel::IsStale(const BlockRef& ref) const {
+  return ref.generation != Generation{} &&
+         ref.generation != state_.blocks[ToIndex(ref.block)].generation;
+}
+
 // Whether the session can drop each entry, in order.
 Verdicts LedgerModel::CheckDrops(const SessionId& session, std::span<const BlockRef> blocks) const {
   std::map<uint32_t, uint32_t> dropped;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const uint32_t block = ToIndex(blocks[i].block);
-    Verdicts wrong;
     if (dropped[block]++ == state_.RefCount(block, session)) {
-      Append(&wrong, Wrong(Reason::kNotHeld, i, block));
+      return Wrong(Reason::kNotHeld, i, block);
     }
-    if (blocks[i].generation != Generation{} &&
-        blocks[i].generation != state_.blocks[block].generation) {
-      Append(&wrong, Wrong(Reason::kStaleBlock, i, block));
-    }
-    if (!wrong.empty()) return wrong;
+    if (IsStale(blocks[i])) return Wrong(Reason::kStaleBlock, i, block);
   }
   return Ok();
 }
@@ -38,45 +38,28 @@ Verdicts LedgerModel::CheckHolds(const SessionId& session, std::span<const Block
                                  bool is_writing) const {
   for (size_t i = 0; i < blocks.size(); ++i) {
     const uint32_t block = ToIndex(blocks[i].block);
-    Verdicts wrong;
-    if (state_.RefCount(block, session) == 0) Append(&wrong, Wrong(Reason::kNotHeld, i, block));
-    if (blocks[i].generation != Generation{} &&
-        blocks[i].generation != state_.blocks[block].generation) {
-      Append(&wrong, Wrong(Reason::kStaleBlock, i, block));
-    }
-    if (wrong.empty() && is_writing && state_.IsClaimed(block)) {
-      Append(&wrong, Wrong(Reason::kClaimed, i, block));
-    }
-    if (!wrong.empty()) return wrong;
+    if (state_.RefCount(block, session) == 0) return Wrong(Reason::kNotHeld, i, block);
+    if (IsStale(blocks[i])) return Wrong(Reason::kStaleBlock, i, block);
+    if (is_writing && state_.IsClaimed(block)) return Wrong(Reason::kClaimed, i, block);
   }
   return Ok();
 }
 
 Verdicts LedgerModel::CheckIncs(const SessionId& session, std::span<const BlockRef> blocks) const {
   const std::string& tenant = state_.sessions.at(session).tenant;
-  Verdicts all;
-  std::set<uint32_t> taken;  // By earlier entries.
+  std::set<uint32_t> added;  // By earlier entries.
   for (size_t i = 0; i < blocks.size(); ++i) {
     const uint32_t block = ToIndex(blocks[i].block);
-    const ModelState::Block& entry = state_.blocks[block];
-    const bool is_given = blocks[i].generation != Generation{};
-    Verdicts wrong;
-    if (is_given && blocks[i].generation != entry.generation) {
-      Append(&wrong, Wrong(Reason::kStaleBlock, i, block));
+    const bool is_held = state_.RefCount(block, session) > 0 || added.contains(block);
+    if (!is_held && blocks[i].generation == Generation{}) {
+      return Wrong(Reason::kNotHeld, i, block);
     }
-    if (state_.RefCount(block, session) == 0) {
-      if (state_.StateOf(block) != BlockState::kHeld) {
-        Append(&wrong, Wrong(Reason::kNotLive, i, block));
-      }
-      if (entry.generation != Generation{} && entry.tenant != tenant) {
-        Append(&wrong, Error(absl::StatusCode::kPermissionDenied));
-      }
-      if (!is_given && !taken.contains(block)) {
-        Append(&wrong, Wrong(Reason::kNotHeld, i, block));
-      }
+    if (IsStale(blocks[i])) return Wrong(Reason::kStaleBlock, i, block);
+    if (state_.StateOf(block) != BlockState::kHeld) return Wrong(Reason::kNotLive, i, block);
+    if (state_.blocks[block].tenant != tenant) {
+      return Error(absl::StatusCode::kPermissionDenied);
     }
-    if (!wrong.empty()) return wrong;
-    taken.insert(block);
+    added.insert(block);
   }
   return Ok();
 }
@@ -152,10 +135,9 @@ void LedgerModel::IncRef(const IncRefCall& call, TimePoint now, const absl::Stat
                          const Seen& seen) {
   Begin(now, seen);
   const SessionId& session = call.caller.session;
-  Verdicts verdicts = CheckSession(call.caller, /*may_be_joined=*/false);
+  Verdicts verdicts = Admit(call.caller, /*may_be_joined=*/false);
   bool is_new = false;
   if (verdicts.front().ok()) {
-    state_.sessions[session].last_call = now;
     const ModelState::Remembered* known = nullptr;
     verdicts = CheckKey(session, call.idempotency_key, ToText(call), &is_new, &known);
     if (is_new) verdicts = CheckList(call.blocks);
@@ -175,11 +157,10 @@ void LedgerModel::DecRef(const DecRefCall& call, TimePoint now,
                          const absl::StatusOr<DecRefAnswer>& result, const Seen& seen) {
   Begin(now, seen);
   const SessionId& session = call.caller.session;
-  Verdicts verdicts = CheckSession(call.caller, /*may_be_joined=*/false);
+  Verdicts verdicts = Admit(call.caller, /*may_be_joined=*/false);
   bool is_new = false;
   DecRefAnswer answer;
   if (verdicts.front().ok()) {
-    state_.sessions[session].last_call = now;
     const ModelState::Remembered* known = nullptr;
     verdicts = CheckKey(session, call.idempotency_key, ToText(call), &is_new, &known);
     if (known != nullptr && verdicts.front().ok()) answer = std::get<DecRefAnswer>(known->answer);

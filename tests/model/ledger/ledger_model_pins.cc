@@ -10,20 +10,18 @@ using Kind = ExpectedEvent::Kind;
 
 }  // namespace
 
-// Of a pin whose turn it is. Where a session ended, that or what it does not hold is the reason.
+// Of a pin whose turn it is.
 Verdicts LedgerModel::CheckPin(const ModelState::Pin& pin) const {
-  Verdicts wrong;
-  for (const auto& [session, list, is_writing] :
-       {std::tuple(pin.reader, &pin.reads, false), std::tuple(pin.writer, &pin.writes, true)}) {
-    if (!state_.IsLive(session)) {
-      Append(&wrong, Error(absl::StatusCode::kNotFound, {.reason = Reason::kSessionUnknown}));
-      if (!list->empty()) Append(&wrong, Wrong(Reason::kNotHeld, 0, ToIndex(list->front().block)));
-    } else {
-      const Verdicts holds = CheckHolds(session, *list, is_writing);
-      if (!holds.front().ok()) Append(&wrong, holds);
-    }
+  if (!state_.IsLive(pin.reader)) return Unknown();
+  const Verdicts reads = CheckHolds(pin.reader, pin.reads, /*is_writing=*/false);
+  if (!reads.front().ok()) return reads;
+  if (state_.IsLive(pin.writer)) return CheckHolds(pin.writer, pin.writes, /*is_writing=*/true);
+  // The session that holds what is written has ended: that, or what it does not hold, is told.
+  Verdicts wrong = Unknown();
+  for (size_t i = 0; i < pin.writes.size(); ++i) {
+    Append(&wrong, Wrong(Reason::kNotHeld, i, ToIndex(pin.writes[i].block)));
   }
-  return wrong.empty() ? Ok() : wrong;
+  return wrong;
 }
 
 void LedgerModel::Pin(const PinCall& call, TimePoint now, const absl::StatusOr<PinOutcome>& result,
@@ -33,9 +31,8 @@ void LedgerModel::Pin(const PinCall& call, TimePoint now, const absl::StatusOr<P
                       .writer = call.write_session.value_or(call.caller.session),
                       .reads = {call.reads.begin(), call.reads.end()},
                       .writes = {call.writes.begin(), call.writes.end()}};
-  Verdicts verdicts = CheckSession(call.caller, /*may_be_joined=*/false);
+  Verdicts verdicts = Admit(call.caller, /*may_be_joined=*/false);
   if (verdicts.front().ok()) {
-    state_.sessions[pin.reader].last_call = now;
     verdicts = CheckSession({.session = pin.writer, .tenant = call.caller.tenant},
                             /*may_be_joined=*/false);
   }

@@ -10,10 +10,6 @@ namespace {
 
 using Kind = ExpectedEvent::Kind;
 
-Verdicts Unknown() {
-  return Error(absl::StatusCode::kNotFound, {.reason = Reason::kSessionUnknown});
-}
-
 uint32_t SeenReferences(const BlockInfo& info, const SessionId& session) {
   uint32_t count = 0;
   for (const BlockHolder& holder : info.holders) {
@@ -36,6 +32,16 @@ Verdicts LedgerModel::CheckSession(const Caller& caller, bool may_be_joined) con
   return Ok();
 }
 
+// As CheckSession. A call on a known session begins its ttl anew, even one that fails.
+Verdicts LedgerModel::Admit(const Caller& caller, bool may_be_joined) {
+  const Verdicts verdicts = CheckSession(caller, may_be_joined);
+  if (verdicts.front().code != absl::StatusCode::kNotFound &&
+      verdicts.front().code != absl::StatusCode::kPermissionDenied) {
+    state_.sessions[caller.session].last_call = now_;
+  }
+  return verdicts;
+}
+
 // All that is wrong with the call, since nothing says what is found first.
 Verdicts LedgerModel::CheckOpen(const OpenSessionCall& call) const {
   Verdicts all;
@@ -56,7 +62,7 @@ Verdicts LedgerModel::CheckOpen(const OpenSessionCall& call) const {
   if (state_.sessions.size() >= state_.options.limits.max_sessions) {
     add(Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit}));
   }
-  if (guarantee > 0 && guarantee > state_.Room(call.id)) {
+  if (guarantee > 0 && guarantee + state_.Promised() > state_.CountBlocks(BlockState::kFree)) {
     add(Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kGuarantee}));
   }
   return all.empty() ? Ok() : all;
@@ -78,9 +84,10 @@ void LedgerModel::OpenSession(const OpenSessionCall& call, TimePoint now,
                                 .open_time = now,
                                 .last_call = now,
                                 .ttl = ttl,
-                                .processes = {call.process},
+                                .processes = {},
                                 .joined = call.join,
                                 .guarantee = call.guaranteed_blocks};
+    if (call.process != ProcessId{}) state_.sessions[call.id].processes.insert(call.process);
   }
   Finish();
 }
@@ -88,7 +95,7 @@ void LedgerModel::OpenSession(const OpenSessionCall& call, TimePoint now,
 void LedgerModel::Attach(const Caller& caller, ProcessId process, TimePoint now,
                          const absl::Status& result, const Seen& seen) {
   Begin(now, seen);
-  Verdicts verdicts = CheckSession(caller, /*may_be_joined=*/true);
+  Verdicts verdicts = Admit(caller, /*may_be_joined=*/true);
   if (verdicts.front().ok() && state_.sessions[caller.session].stream.has_value()) {
     verdicts = Error(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kAttached});
   }
@@ -104,12 +111,11 @@ void LedgerModel::Attach(const Caller& caller, ProcessId process, TimePoint now,
 void LedgerModel::AddProcess(const Caller& caller, ProcessId process, TimePoint now,
                              const absl::Status& result, const Seen& seen) {
   Begin(now, seen);
-  const Verdicts verdicts = CheckSession(caller, /*may_be_joined=*/true);
+  const Verdicts verdicts = Admit(caller, /*may_be_joined=*/true);
   Judge("AddProcess", verdicts, result);
   if (verdicts.front().ok()) {
     Session& session = state_.sessions[caller.session];
     session.processes.insert(process);
-    session.last_call = now;
   }
   Finish();
 }
@@ -117,7 +123,7 @@ void LedgerModel::AddProcess(const Caller& caller, ProcessId process, TimePoint 
 void LedgerModel::BeginCall(const Caller& caller, TimePoint now, const absl::Status& result,
                             const Seen& seen) {
   Begin(now, seen);
-  const Verdicts verdicts = CheckSession(caller, /*may_be_joined=*/false);
+  const Verdicts verdicts = Admit(caller, /*may_be_joined=*/false);
   Judge("BeginCall", verdicts, result);
   if (verdicts.front().ok()) ++state_.sessions[caller.session].long_calls;
   Finish();
@@ -142,29 +148,34 @@ void LedgerModel::CloseSession(const Caller& caller, TimePoint now, const absl::
                                const Seen& seen) {
   Begin(now, seen);
   const auto it = state_.sessions.find(caller.session);
-  Verdicts verdicts = Ok();
-  if (it == state_.sessions.end()) {
-    verdicts = Unknown();
-  } else if (absl::string_view(it->second.tenant) != caller.tenant) {
+  Verdicts verdicts = CheckVouch(caller.session);
+  if (it != state_.sessions.end() && absl::string_view(it->second.tenant) != caller.tenant) {
     verdicts = Error(absl::StatusCode::kPermissionDenied);
   }
   Judge("CloseSession", verdicts, result);
-  if (verdicts.front().ok()) {
-    if (it->second.is_live) {
-      EndSession(caller.session, SessionEnd::kClosed, /*is_vouched=*/true);
-    } else {
-      Vouch(caller.session);
-    }
+  if (result.ok() && complaint_.empty()) {
+    if (it->second.is_live) EndSession(caller.session, SessionEnd::kClosed, /*is_vouched=*/true);
+    Vouch(caller.session);
   }
   Finish();
+}
+
+// Whether there is anything of the session to end or to vouch for.
+Verdicts LedgerModel::CheckVouch(const SessionId& id) const {
+  const auto it = state_.sessions.find(id);
+  if (it == state_.sessions.end()) return Unknown();
+  if (it->second.is_live || !IsOver(it->second)) return Ok();
+  // It ended, with nobody left to claim, and is being dropped in slices.
+  Verdicts both = Ok();
+  Append(&both, Unknown());
+  return it->second.is_vouched ? Unknown() : both;
 }
 
 void LedgerModel::TerminateSession(const SessionId& id, bool release_claims, TimePoint now,
                                    const absl::Status& result, const Seen& seen) {
   Begin(now, seen);
-  const bool is_known = state_.sessions.contains(id);
-  Judge("TerminateSession", is_known ? Ok() : Unknown(), result);
-  if (is_known) {
+  Judge("TerminateSession", CheckVouch(id), result);
+  if (result.ok() && complaint_.empty()) {
     if (state_.IsLive(id)) EndSession(id, SessionEnd::kTerminated, release_claims);
     if (release_claims) Vouch(id);
   }
@@ -201,21 +212,14 @@ void LedgerModel::EndSession(const SessionId& id, SessionEnd reason, bool is_vou
     }
     session.is_live = false;
     session.is_vouched |= is_vouched;
-    for (uint32_t i = 0; i < state_.blocks.size() && !session.is_vouched; ++i) {
+    for (uint32_t i = 0; i < state_.blocks.size() && !IsOver(session); ++i) {
       if (state_.RefCount(i, holder) > 0) session.claims.insert(i);
     }
-    if (session.is_vouched) session.claims.clear();
   }
   if (joined.has_value() && reason != SessionEnd::kClosed && state_.IsLive(*joined)) {
     expected_.push_back({.kind = Kind::kMemberGone, .session = *joined});
   }
   EndCallsOf(id);
-  const uint64_t slice = state_.options.limits.reclaim_slice;
-  const uint64_t references = state_.References(id);
-  if (may_drop_.has_value()) *may_drop_ += slice;
-  if (FollowReclaim() < std::min(slice, references)) {
-    Complain(ToText(id) + " ended, and too few of its references were dropped");
-  }
   Settle();
 }
 
@@ -242,40 +246,65 @@ void LedgerModel::Vouch(const SessionId& id) {
   }
 }
 
-void LedgerModel::EndClaims() {
-  for (auto& [id, session] : state_.sessions) {
-    if (session.is_vouched || state_.AreAllPast(session)) session.claims.clear();
+bool LedgerModel::IsOver(const Session& session) const {
+  return session.is_vouched || state_.AreAllPast(session);
+}
+
+// References and claims that are to be dropped: of sessions that ended, and whose claims did.
+uint64_t LedgerModel::Leftovers() const {
+  uint64_t count = 0;
+  for (const auto& [id, session] : state_.sessions) {
+    if (session.is_live) continue;
+    count += state_.HeldBlocks(id) + (IsOver(session) ? session.claims.size() : 0);
   }
+  return count;
+}
+
+// Drops what the ledger has dropped of it: what of it goes first is the ledger's choice. A slice
+// goes at once when a session ends, and another when claims end that it left.
+void LedgerModel::FollowReclaim() {
+  for (auto& [id, session] : state_.sessions) {
+    if (session.is_live || (session.is_dropping && (session.is_over || !IsOver(session)))) {
+      continue;
+    }
+    session.is_dropping = true;
+    session.is_over = IsOver(session);
+    must_drop_ = state_.options.limits.reclaim_slice;
+    if (may_drop_.has_value()) *may_drop_ += must_drop_;
+  }
+  const uint64_t before = Leftovers();
+  for (auto& [id, session] : state_.sessions) {
+    if (session.is_live) continue;
+    for (uint32_t i = 0; i < state_.blocks.size(); ++i) {
+      const uint32_t left = SeenReferences(seen_->blocks[i], id);
+      while (state_.RefCount(i, id) > left) DropRef(i, id, TraceOperation::kRelease);
+      if (IsOver(session) && (!seen_->blocks[i].claimed || IsClaimedByOthers(i, id))) {
+        session.claims.erase(i);
+      }
+    }
+  }
+  dropped_ += before - Leftovers();
+  FreeAllDone();
+}
+
+// By a session other than `id` whose claims have not ended.
+bool LedgerModel::IsClaimedByOthers(uint32_t block, const SessionId& id) const {
+  return std::ranges::any_of(state_.sessions, [&](const auto& entry) {
+    return entry.first != id && entry.second.claims.contains(block) && !IsOver(entry.second);
+  });
 }
 
 void LedgerModel::ForgetSessions() {
   for (auto it = state_.sessions.begin(); it != state_.sessions.end();) {
     const Session& session = it->second;
-    if (session.is_live || state_.References(it->first) > 0 ||
-        (!session.is_vouched && !state_.AreAllPast(session))) {
+    if (session.is_live || state_.HeldBlocks(it->first) > 0 || !IsOver(session) ||
+        !session.claims.empty()) {
       ++it;
       continue;
     }
     expected_.push_back({.kind = Kind::kForgotten, .session = it->first});
     it = state_.sessions.erase(it);
   }
-}
-
-uint64_t LedgerModel::FollowReclaim() {
-  uint64_t dropped = 0;
-  for (const auto& [id, session] : state_.sessions) {
-    if (session.is_live) continue;
-    for (uint32_t i = 0; i < state_.blocks.size(); ++i) {
-      const uint32_t left = SeenReferences(seen_->blocks[i], id);
-      while (state_.RefCount(i, id) > left) {
-        DropRef(i, id, TraceOperation::kRelease);
-        ++dropped;
-      }
-    }
-  }
-  dropped_ += dropped;
-  FreeAllDone();
-  return dropped;
 }
 
 }  // namespace kvpool::test

@@ -9,22 +9,7 @@ using Kind = ExpectedEvent::Kind;
 
 }  // namespace
 
-SeenGrant FindGrant(PendingId id, const Seen& seen) {
-  SeenGrant grant;
-  for (const LedgerEvent& event : seen.events) {
-    if (const auto* fill = std::get_if<FillNeeded>(&event); fill != nullptr && fill->id == id) {
-      grant.fill = fill;
-    }
-    if (const auto* done = std::get_if<AllocDone>(&event);
-        done != nullptr && done->id == id && done->result.ok()) {
-      grant.answer = &*done->result;
-    }
-  }
-  return grant;
-}
-
 void LedgerModel::ServeWaiters() {
-  if (!state_.waiters[0].empty() || !state_.waiters[1].empty()) FollowReclaim();
   while (complaint_.empty() && ServeOneWaiter()) {
   }
 }
@@ -62,7 +47,7 @@ bool LedgerModel::ServeOneWaiter() {
 void LedgerModel::ServeWaiter(PendingId id, const AllocCall& call, const std::string& request,
                               uint32_t take) {
   const SessionId& session = call.caller.session;
-  state_.sessions[session].last_call = state_.now;
+  state_.sessions[session].last_call = now_;
   const SeenGrant grant = FindGrant(id, *seen_);
   Serve(id, call, request, take, grant.fill == nullptr ? grant.answer : nullptr);
   if (!complaint_.empty() || grant.fill != nullptr) return;
@@ -83,7 +68,7 @@ void LedgerModel::EndWaiter(PendingId id, const Verdicts& verdicts) {
   for (const auto& queue : state_.waiters) {
     for (const ModelState::Waiter& waiter : queue) {
       if (waiter.id != id || !state_.IsLive(waiter.call.caller.session)) continue;
-      state_.sessions[waiter.call.caller.session].last_call = state_.now;
+      state_.sessions[waiter.call.caller.session].last_call = now_;
     }
   }
   RemoveWaiter(id);
@@ -99,6 +84,9 @@ void LedgerModel::FillDone(PendingId id, const absl::Status& status, TimePoint n
   std::erase_if(state_.pins, [id](const ModelState::Pin& pin) { return pin.id == id; });
   const bool is_wanted = fill.answer != PendingId{};
   if (is_wanted) state_.sessions[fill.session].last_call = now;
+  if (!status.ok()) {
+    for (const uint32_t block : fill.filled) state_.blocks[block].is_doubtful = true;
+  }
   for (const BlockRef& ref : fill.blocks) {
     const uint32_t block = ToIndex(ref.block);
     if (!status.ok() && state_.IsLive(fill.session) && state_.RefCount(block, fill.session) > 0) {
@@ -106,21 +94,21 @@ void LedgerModel::FillDone(PendingId id, const absl::Status& status, TimePoint n
     }
   }
   const SeenGrant grant = FindGrant(fill.answer, seen);
-  AllocAnswer answer{.blocks = fill.blocks};
-  if (grant.answer != nullptr) answer = *grant.answer;
-  if (is_wanted && status.ok()) Remember(fill.session, fill.key, fill.request, answer);
-  Finish();
-  if (!is_wanted) return;
-  if (!status.ok()) {
+  AllocAnswer answer;
+  if (is_wanted && status.ok()) {
+    FreeAllDone();
+    // The order of the blocks is the ledger's.
+    answer.blocks = fill.blocks;
+    answer.available = state_.Available(fill.session);
+    expected_.push_back(
+        {.kind = Kind::kAllocDone, .id = fill.answer, .verdicts = Ok(), .answer = answer});
+    if (grant.answer != nullptr) answer.blocks = grant.answer->blocks;
+    Remember(fill.session, fill.key, fill.request, answer);
+  } else if (is_wanted) {
     expected_.push_back(
         {.kind = Kind::kAllocDone, .id = fill.answer, .verdicts = Error(status.code())});
-    return;
   }
-  // The order of the blocks is the ledger's.
-  answer.blocks = fill.blocks;
-  answer.available = state_.Available(fill.session);
-  expected_.push_back(
-      {.kind = Kind::kAllocDone, .id = fill.answer, .verdicts = Ok(), .answer = answer});
+  Finish();
 }
 
 void LedgerModel::Cancel(PendingId id, TimePoint now, bool result, const Seen& seen) {

@@ -47,6 +47,7 @@ void LedgerRun::Step() {
   const ModelState& state = model_.state();
   const auto live = static_cast<uint32_t>(state.Counts().sessions);
   if (live < options_.sessions && random_.OneIn(4)) return OpenSession();
+  if (state.sessions.size() > live + 2 && random_.OneIn(3)) return CloseOrEndProcess();
   if (state.fills.size() > 2) return FillDone(absl::OkStatus());
   if (state.pins.size() > 5) return Unpin();
   const uint32_t choice = random_.Below(100);
@@ -79,7 +80,9 @@ void LedgerRun::DrainStep() {
   const ModelState& state = model_.state();
   if (!state.fills.empty()) return FillDone(absl::OkStatus());
   if (std::ranges::any_of(state.pins, &ModelState::Pin::is_granted)) return Unpin();
-  if (state.EndedReferences() > 0) return Reclaim(2);
+  // Time does not pass here, so claims do not end by themselves.
+  const auto has_ended = [](const auto& entry) { return !entry.second.is_live; };
+  if (random_.OneIn(2) && std::ranges::any_of(state.sessions, has_ended)) return Reclaim(2);
   for (const auto& [id, session] : state.sessions) {
     if (session.joined.has_value()) continue;
     return Close({.session = id, .tenant = Lasting(session.tenant)});

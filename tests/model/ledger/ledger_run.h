@@ -52,6 +52,7 @@ class LedgerRun {
   void BeginCall();
   void EndCall();
   void Close(const Caller& caller);
+  void CloseOrEndProcess();
   void Terminate();
   void ProcessGone();
   void Alloc();

@@ -89,6 +89,18 @@ void LedgerRun::Close(const Caller& caller) {
   Follow(absl::StrCat("CloseSession{", ToText(caller), "}"), ToText(result), seen);
 }
 
+// Makes it likelier that something that has ended is over.
+void LedgerRun::CloseOrEndProcess() {
+  std::vector<SessionId> ended;
+  for (const auto& [id, session] : model_.state().sessions) {
+    if (!session.is_live) ended.push_back(id);
+  }
+  if (random_.OneIn(2) || ended.empty()) return ProcessGone();
+  const SessionId id = OneOf(ended);
+  const bool is_beta = model_.state().sessions.at(id).tenant == "beta";
+  Close({.session = id, .tenant = is_beta ? "beta" : "alpha"});
+}
+
 void LedgerRun::Terminate() {
   const SessionId id = AnySession();
   const bool release_claims = random_.OneIn(2);
@@ -122,6 +134,7 @@ void LedgerRun::Alloc() {
   call.allow_partial = random_.OneIn(6);
   if (random_.OneIn(2) && (!call.allow_partial || random_.OneIn(10))) {
     call.wait = random_.OneIn(10) ? Some(100) : Some(15);
+    if (random_.OneIn(30)) call.wait = Duration(0);
   }
   call.fill = AnyFill();
   std::vector<BlockRef> release;

@@ -48,8 +48,12 @@ bool ModelState::AreAllPast(const Session& session) const {
 }
 
 bool ModelState::IsClaimed(uint32_t block) const {
-  return std::ranges::any_of(
-      sessions, [&](const auto& entry) { return entry.second.claims.contains(block); });
+  return std::ranges::any_of(sessions, [&](const auto& entry) {
+    const auto& [id, session] = entry;
+    return session.claims.contains(block) && RefCount(block, id) == 0 &&
+           (!session.joined.has_value() || IsLive(*session.joined) ||
+            RefCount(block, *session.joined) == 0);
+  });
 }
 
 bool ModelState::IsPinned(uint32_t block) const {
@@ -103,12 +107,6 @@ uint64_t ModelState::References(const SessionId& session) const {
   return count;
 }
 
-uint64_t ModelState::EndedReferences() const {
-  uint64_t count = 0;
-  for (const auto& [id, session] : sessions) count += session.is_live ? 0 : References(id);
-  return count;
-}
-
 uint32_t ModelState::Unfilled(const SessionId& session) const {
   if (!IsLive(session)) return 0;
   const uint32_t guarantee = sessions.at(session).guarantee;
@@ -125,17 +123,18 @@ uint32_t ModelState::QuotaLeft(const std::string& tenant) const {
   return used < options.max_blocks_per_tenant ? options.max_blocks_per_tenant - used : 0;
 }
 
-uint32_t ModelState::Room(const SessionId& session) const {
+uint32_t ModelState::Promised() const {
   uint32_t promised = 0;
-  for (const auto& [id, other] : sessions) promised += id == session ? 0 : Unfilled(id);
-  const uint32_t free = CountBlocks(BlockState::kFree);
-  return free > promised ? free - promised : 0;
+  for (const auto& [id, session] : sessions) promised += Unfilled(id);
+  return promised;
 }
 
 uint32_t ModelState::Available(const SessionId& session, bool is_first) const {
-  const uint32_t room = Room(session);
-  return std::min(is_first ? room : std::min(room, Unfilled(session)),
-                  QuotaLeft(sessions.at(session).tenant));
+  const uint32_t free = CountBlocks(BlockState::kFree);
+  const uint32_t promised = Promised();
+  const uint32_t own = std::min(free, Unfilled(session));
+  const uint32_t others = is_first && free > promised ? free - promised : 0;
+  return std::min(own + others, QuotaLeft(sessions.at(session).tenant));
 }
 
 uint32_t ModelState::Available(const SessionId& session) const {
@@ -165,14 +164,22 @@ std::optional<TimePoint> ModelState::NextDeadline() const {
   for (const auto& queue : waiters) {
     for (const Waiter& waiter : queue) Lower(&least, waiter.deadline);
   }
-  for (const auto& [process, time] : gone) {
-    const bool is_claimed = std::ranges::any_of(sessions, [&, p = process](const auto& entry) {
-      return !entry.second.is_live && !entry.second.is_vouched &&
-             entry.second.processes.contains(p);
-    });
-    if (is_claimed && !IsPast(process)) Lower(&least, time + options.claim_grace);
+  for (const auto& [id, session] : sessions) {
+    if (!session.is_live && !session.is_vouched && !AreAllPast(session)) {
+      Lower(&least, ClaimsEnd(id));
+    }
   }
   return least;
+}
+
+std::optional<TimePoint> ModelState::ClaimsEnd(const SessionId& id) const {
+  TimePoint last;
+  for (const ProcessId process : sessions.at(id).processes) {
+    const auto it = gone.find(process);
+    if (it == gone.end()) return {};
+    last = std::max(last, it->second + options.claim_grace);
+  }
+  return last;
 }
 
 LedgerCounts ModelState::Counts() const {

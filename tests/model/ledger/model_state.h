@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/ledger/calls.h"
+#include "core/ledger/events.h"
 #include "core/ledger/ledger.h"
 #include "tests/model/ledger/verdict.h"
 
@@ -23,6 +24,7 @@ struct ModelState {
     Generation generation{};
     std::string tenant;
     bool is_free = true;
+    bool is_doubtful = false;  // A fill failed: whose bytes it holds is not known.
     std::map<SessionId, uint32_t> refs;
     // The newest last; without kQuarantine and kFree.
     std::deque<std::pair<TraceOperation, uint32_t>> trace;
@@ -46,6 +48,8 @@ struct ModelState {
     std::deque<Remembered> answers = {};
     bool is_live = true;
     bool is_vouched = false;         // Closed, or its claims were released.
+    bool is_dropping = false;        // Its end has been seen to,
+    bool is_over = false;            // and that of its claims.
     std::set<uint32_t> claims = {};  // In the name of `processes`.
   };
   struct Waiter {
@@ -65,6 +69,7 @@ struct ModelState {
     uint64_t key = 0;
     std::string request;
     std::vector<BlockRef> blocks;
+    std::set<uint32_t> filled;
   };
   struct Pin {
     PendingId id{};
@@ -79,7 +84,10 @@ struct ModelState {
   // Whether `process` is gone, and its claims' grace is over.
   bool IsPast(ProcessId process) const;
   bool AreAllPast(const Session& session) const;
+  // A claim is one once the references of the session that held the block are dropped.
   bool IsClaimed(uint32_t block) const;
+  // When the last process of a session that ended is past; absent: not known yet.
+  std::optional<TimePoint> ClaimsEnd(const SessionId& session) const;
   bool IsPinned(uint32_t block) const;
   // Whether `pin` must wait for one that came before it.
   bool MustWait(const Pin& pin) const;
@@ -89,13 +97,11 @@ struct ModelState {
   uint32_t CountBlocks(BlockState state) const;
   uint32_t HeldBlocks(const SessionId& session) const;
   uint64_t References(const SessionId& session) const;
-  // References of sessions that ended.
-  uint64_t EndedReferences() const;
 
   uint32_t Unfilled(const SessionId& session) const;
   uint32_t QuotaLeft(const std::string& tenant) const;
-  // Free blocks that guarantees of others leave to the session.
-  uint32_t Room(const SessionId& session) const;
+  // The sum of all that sessions lack of their guarantees.
+  uint32_t Promised() const;
   // What an Alloc of the session's would get at most; `is_first`: nobody waits before it.
   uint32_t Available(const SessionId& session, bool is_first) const;
   uint32_t Available(const SessionId& session) const;

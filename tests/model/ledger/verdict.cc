@@ -118,6 +118,10 @@ Verdicts Error(absl::StatusCode code, const ErrorDetail& detail) {
   return {Verdict{.code = code, .detail = detail}};
 }
 
+Verdicts Unknown() {
+  return Error(absl::StatusCode::kNotFound, {.reason = Reason::kSessionUnknown});
+}
+
 Verdicts Wrong(Reason reason, size_t index, uint32_t block) {
   return Error(absl::StatusCode::kFailedPrecondition,
                {.reason = reason, .index = static_cast<uint32_t>(index), .block_id = block});

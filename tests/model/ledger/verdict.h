@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/ledger/calls.h"
+#include "core/ledger/events.h"
 
 namespace kvpool::test {
 
@@ -24,6 +25,7 @@ struct Verdict {
 using Verdicts = std::vector<Verdict>;
 
 inline Verdicts Ok() { return {Verdict{}}; }
+Verdicts Unknown();  // SESSION_UNKNOWN.
 Verdicts Error(absl::StatusCode code, const ErrorDetail& detail = {});
 // FAILED_PRECONDITION for an entry of a list.
 Verdicts Wrong(Reason reason, size_t index, uint32_t block);
