@@ -1,0 +1,180 @@
+#include "tests/unit/server_rpc/test_server.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <stdexcept>
+#include <utility>
+
+#include <grpcpp/create_channel_posix.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/server_posix.h>
+
+#include "core/check.h"
+#include "core/error.h"
+#include "kvpool/internal/status.pb.h"
+#include "tests/support/catch.h"
+
+namespace kvpool::test {
+namespace {
+
+constexpr char kDetailUrl[] = "type.googleapis.com/kvpool.v1.ErrorDetail";
+
+PoolSpec MainSpec(const TestServerOptions& options) {
+  PoolSpec spec;
+  spec.name = "main";
+  spec.num_layers = 2;
+  spec.num_kv_heads = 1;
+  spec.head_dim = 16;
+  spec.dtype = "bf16";
+  spec.num_blocks = 64;
+  if (!options.pool_tenant.empty()) spec.tenants = {options.pool_tenant};
+  return spec;
+}
+
+}  // namespace
+
+// Every peer is this very process, which never goes.
+class TestServer::Processes final : public server::ProcessTable {
+ public:
+  std::shared_ptr<const server::Process> Make() {
+    const auto id = ProcessId{next_id_++};
+    return std::make_shared<server::Process>(id, getpid(), getuid(), server::ReclaimProof::kPidfd);
+  }
+
+  absl::StatusOr<std::shared_ptr<const server::Process>> FromSocket(int /*socket*/) override {
+    return Make();
+  }
+  void ConnectionOpened(const server::Process& /*process*/) override {}
+  void ConnectionClosed(const server::Process& /*process*/) override {}
+  server::ReclaimProof weakest_proof() const override { return server::ReclaimProof::kPidfd; }
+
+ private:
+  std::atomic<uint64_t> next_id_ = 1;
+};
+
+TestServer::TestServer(const TestServerOptions& options)
+    : now_(TimePoint(std::chrono::hours(1)).time_since_epoch().count()),
+      pools_({.limits = options.limits,
+              .trace = options.trace,
+              .clock = [this] { return TimePoint(Duration(now_.load())); }},
+             device_, hub_),
+      processes_(std::make_unique<Processes>()),
+      services_({.pools = pools_,
+                 .sessions = hub_,
+                 .peers = peers_,
+                 .processes = *processes_,
+                 .workers = workers_,
+                 .creation = creation_,
+                 .limits = options.limits,
+                 .max_message_bytes = 4U << 20,
+                 .version = "1.2.3",
+                 .daemon_epoch = "epoch",
+                 .start_time = std::chrono::system_clock::now(),
+                 .clock = [this] { return TimePoint(Duration(now_.load())); },
+                 .trace = options.trace,
+                 .warnings = {"a warning"},
+                 .starting = starting_,
+                 .draining = draining_}) {
+  KVPOOL_CHECK(pools_.Create(MainSpec(options)).ok());
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(4 << 20);
+  services_.Register(builder);
+  server_ = builder.BuildAndStart();
+  KVPOOL_CHECK(server_ != nullptr);
+}
+
+TestServer::~TestServer() {
+  // Ends what tests left open: streams, and calls that wait.
+  server_->Shutdown(std::chrono::system_clock::now());
+  server_->Wait();
+}
+
+Connection TestServer::Connect(v1::Role role, const std::string& tenant) {
+  return Connect(std::make_shared<server::Peer>(server::Peer{.connection = next_connection_++,
+                                                             .role = role,
+                                                             .tenant = tenant,
+                                                             .listener = "unix:/test",
+                                                             .process = processes_->Make()}));
+}
+
+Connection TestServer::ConnectUnknown() { return Connect(nullptr); }
+
+Connection TestServer::Connect(std::shared_ptr<const server::Peer> peer) {
+  std::array<int, 2> fds{};
+  KVPOOL_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.data()) == 0);
+  if (peer != nullptr) peers_.Add(fds[0], std::move(peer));
+  grpc::AddInsecureChannelFromFd(server_.get(), fds[0]);
+  Connection connection;
+  connection.channel = grpc::CreateInsecureChannelFromFd("test", fds[1]);
+  connection.blocks = v1::BlockService::NewStub(connection.channel);
+  connection.inspect = v1::InspectService::NewStub(connection.channel);
+  connection.admin = v1::AdminService::NewStub(connection.channel);
+  return connection;
+}
+
+void TestServer::Pass(Duration duration) {
+  now_ += duration.count();
+  pools_.Advance();
+}
+
+Pool& TestServer::pool(const std::string& name) { return *pools_.Find(name)->pool; }
+
+v1::PoolSpec MainPoolSpec() {
+  v1::PoolSpec spec;
+  spec.set_name("main");
+  spec.set_num_layers(2);
+  spec.set_num_kv_heads(1);
+  spec.set_head_dim(16);
+  spec.set_dtype("bf16");
+  spec.set_num_blocks(64);
+  return spec;
+}
+
+v1::ErrorDetail DetailOf(const grpc::Status& status) {
+  kvpool::internal::Status details;
+  v1::ErrorDetail detail;
+  if (!details.ParseFromString(status.error_details()) || details.code() != status.error_code() ||
+      details.message() != status.error_message() || details.details_size() != 1 ||
+      details.details(0).type_url() != kDetailUrl ||
+      !detail.ParseFromString(details.details(0).value())) {
+    throw std::runtime_error("an error without its detail: " + status.error_message());
+  }
+  return detail;
+}
+
+std::string CodeOf(const grpc::Status& status) {
+  if (status.ok()) return "OK";
+  const std::string code =
+      absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code()));
+  const auto reason = static_cast<Reason>(DetailOf(status).reason());
+  return reason == Reason::kUnspecified ? code : code + " " + std::string(ReasonName(reason));
+}
+
+std::string OpenSession(Connection& connection) {
+  v1::OpenSessionRequest request;
+  request.set_pool("main");
+  request.set_client_name("test");
+  v1::OpenSessionResponse response;
+  const grpc::Status status =
+      Call(*connection.blocks, &v1::BlockService::Stub::OpenSession, request, response);
+  CAPTURE(status.error_message());
+  REQUIRE(status.ok());
+  return response.session_id();
+}
+
+v1::Blocks Alloc(Connection& connection, const std::string& session, uint32_t count) {
+  v1::AllocRequest request;
+  request.set_session_id(session);
+  request.set_count(count);
+  v1::AllocResponse response;
+  const grpc::Status status =
+      Call(*connection.blocks, &v1::BlockService::Stub::Alloc, request, response);
+  CAPTURE(status.error_message());
+  REQUIRE(status.ok());
+  return response.blocks();
+}
+
+}  // namespace kvpool::test
