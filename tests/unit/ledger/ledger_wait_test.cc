@@ -197,8 +197,7 @@ TEST_CASE("Ledger serves a waiting Alloc when what it releases would free more t
   CHECK(f.TakeAnswer(id).ok());
 }
 
-TEST_CASE(
-    "Ledger lets an Alloc that releases as much as it takes wait behind others all the same") {
+TEST_CASE("Ledger lets no Alloc pass those who wait by releasing as much as it takes") {
   LedgerFixture f(/*num_blocks=*/2);
   const SessionId a = f.Open(1);
   const SessionId b = f.Open(2);
