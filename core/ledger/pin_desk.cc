@@ -20,8 +20,8 @@ std::vector<BlockId> DistinctBlocks(std::span<const BlockRef> refs) {
   blocks.reserve(refs.size());
   for (const BlockRef& ref : refs) blocks.push_back(ref.block);
   std::ranges::sort(blocks);
-  const auto repeated = std::ranges::unique(blocks);
-  blocks.erase(repeated.begin(), repeated.end());
+  // Not std::ranges::unique: clang 14 cannot use the subrange of libstdc++ 12.
+  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
   return blocks;
 }
 
