@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include <grpc/support/log.h>
 #include <spdlog/async.h>
-#include <spdlog/sinks/null_sink.h>
 #include <spdlog/spdlog.h>
 
 #include "server/log_sink.h"
@@ -75,10 +74,10 @@ void StartLogging(int fd, spdlog::level::level_enum level) {
 }
 
 void StopLogging() {
-  // gRPC's threads may log until the process is gone: they find a logger that drops the lines.
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("none", std::make_shared<spdlog::sinks::null_sink_mt>()));
-  spdlog::shutdown();
+  // The logger stays: gRPC's threads may log until the process is gone. Its lines are dropped, and
+  // its thread ends once it has written those that came before.
+  spdlog::default_logger()->set_level(spdlog::level::off);
+  spdlog::details::registry::instance().set_tp(nullptr);
 }
 
 std::string LogText(absl::string_view text) {

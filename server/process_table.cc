@@ -46,6 +46,7 @@ class Registry : public std::enable_shared_from_this<Registry> {
     UniqueFd pidfd;  // Watched; none with kDelay, or once the process is gone.
     size_t connections = 0;
     std::optional<TimePoint> gone_time;  // With kDelay: when it counts as gone.
+    bool is_gone = false;
   };
   using Entries = absl::flat_hash_map<ProcessId, Entry>;
 
@@ -101,7 +102,8 @@ absl::StatusOr<std::shared_ptr<const Process>> Registry::Enter(PeerIdentity peer
                              .key = peer.key,
                              .pidfd = std::move(peer.pidfd),
                              .connections = 0,
-                             .gone_time = std::nullopt});
+                             .gone_time = std::nullopt,
+                             .is_gone = false});
   return process;
 }
 
@@ -139,7 +141,7 @@ void Registry::Closed(ProcessId id) {
   const auto it = entries_.find(id);
   KVPOOL_CHECK(it != entries_.end() && it->second.connections > 0);
   Entry& entry = it->second;
-  if (--entry.connections > 0 || entry.pidfd.is_valid()) return;
+  if (--entry.connections > 0 || entry.pidfd.is_valid() || entry.is_gone) return;
   entry.gone_time = std::chrono::steady_clock::now() + reclaim_delay_;
   poller_->Wake();
 }
@@ -161,6 +163,7 @@ std::vector<std::shared_ptr<const Process>> Registry::TakeGone(
   const MutexLock lock(mutex_);
   const auto take = [&](ProcessId id, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Retire(id, entry);
+    entry.is_gone = true;
     // Null where the last holder is letting go of it at this moment: then nobody cares.
     if (std::shared_ptr<const Process> process = entry.process.lock()) {
       process->MarkGone();
