@@ -1,0 +1,233 @@
+// The ledger alone: performance targets 6, 8 and 9.
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "benchmark/benchmark.h"
+
+#include "core/check.h"
+#include "core/ledger/ledger.h"
+
+namespace {
+
+// Bytes of the heap in use, as malloc rounds them.
+size_t heap_bytes = 0;
+
+void* CountedNew(size_t size) {
+  void* memory = std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  heap_bytes += malloc_usable_size(memory);
+  return memory;
+}
+
+void CountedDelete(void* memory) {
+  if (memory == nullptr) return;
+  heap_bytes -= malloc_usable_size(memory);
+  std::free(memory);
+}
+
+}  // namespace
+
+void* operator new(size_t size) { return CountedNew(size); }
+void* operator new[](size_t size) { return CountedNew(size); }
+void operator delete(void* memory) noexcept { CountedDelete(memory); }
+void operator delete[](void* memory) noexcept { CountedDelete(memory); }
+void operator delete(void* memory, size_t) noexcept { CountedDelete(memory); }
+void operator delete[](void* memory, size_t) noexcept { CountedDelete(memory); }
+
+namespace kvpool {
+namespace {
+
+constexpr uint32_t kBatch = 64;
+constexpr absl::string_view kTenant = "bench";
+
+SessionId IdOf(uint32_t n) {
+  SessionId id;
+  for (size_t i = 0; i < 4; ++i) id.bytes[i] = static_cast<uint8_t>(n >> (8 * i));
+  id.bytes[15] = 1;
+  return id;
+}
+
+// A ledger with sessions, and a time that goes on by a microsecond a call. The sessions are
+// unattached, so that every call moves a deadline.
+class Bench {
+ public:
+  Bench(uint32_t num_blocks, uint32_t num_sessions) : ledger_({.num_blocks = num_blocks}) {
+    for (uint32_t i = 0; i < num_sessions; ++i) {
+      const auto ttl = ledger_.OpenSession({.id = IdOf(i),
+                                            .tenant = kTenant,
+                                            .process = ProcessId{i + 1},
+                                            .ttl = std::chrono::hours(1)},
+                                           Now());
+      KVPOOL_CHECK(ttl.ok());
+      callers_.push_back({.session = IdOf(i), .tenant = kTenant});
+    }
+  }
+
+  const Caller& caller(size_t n) const { return callers_[n % callers_.size()]; }
+  Ledger& ledger() { return ledger_; }
+  TimePoint Now() { return now_ += std::chrono::microseconds(1); }
+
+  std::vector<BlockRef> Alloc(size_t n, uint32_t count) {
+    auto outcome = ledger_.Alloc({.caller = caller(n), .count = count}, Now());
+    KVPOOL_CHECK(outcome.ok() && outcome->pending == PendingId{});
+    return std::move(outcome->answer.blocks);
+  }
+  void DecRef(size_t n, const std::vector<BlockRef>& blocks) {
+    KVPOOL_CHECK(ledger_.DecRef({.caller = caller(n), .blocks = blocks}, Now()).ok());
+  }
+  void IncRef(size_t n, const std::vector<BlockRef>& blocks) {
+    KVPOOL_CHECK(ledger_.IncRef({.caller = caller(n), .blocks = blocks}, Now()).ok());
+  }
+
+ private:
+  Ledger ledger_;
+  TimePoint now_{std::chrono::seconds(1)};
+  std::vector<Caller> callers_;
+};
+
+// Seconds a block, printed with its SI prefix: "13n" is 13 ns.
+void CountBlocks(benchmark::State& state, uint32_t blocks_per_iteration) {
+  state.counters["s_per_block"] = benchmark::Counter(
+      static_cast<double>(blocks_per_iteration),
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+// Target 6 and, over its arguments, 9: the batch freed last is the next one given.
+void AllocDecRefHot(benchmark::State& state) {
+  Bench bench(static_cast<uint32_t>(state.range(0)), static_cast<uint32_t>(state.range(1)));
+  size_t n = 0;
+  for (auto unused : state) {
+    bench.DecRef(n, bench.Alloc(n, kBatch));
+    ++n;
+  }
+  CountBlocks(state, kBatch);
+}
+BENCHMARK(AllocDecRefHot)
+    ->ArgNames({"blocks", "sessions"})
+    ->ArgsProduct({{1'000, 100'000, 10'000'000}, {1, 1'000}});
+
+// Target 9, with the cache misses of a pool in use: half the pool is held, and the batch held
+// longest is let go for each that is taken.
+void AllocDecRefChurn(benchmark::State& state) {
+  const auto num_blocks = static_cast<uint32_t>(state.range(0));
+  Bench bench(num_blocks, static_cast<uint32_t>(state.range(1)));
+  struct Held {
+    size_t session;
+    std::vector<BlockRef> blocks;
+  };
+  std::deque<Held> held;
+  size_t n = 0;
+  for (; (n + 1) * kBatch < num_blocks / 2; ++n) held.push_back({n, bench.Alloc(n, kBatch)});
+  for (auto unused : state) {
+    bench.DecRef(held.front().session, held.front().blocks);
+    held.pop_front();
+    held.push_back({n, bench.Alloc(n, kBatch)});
+    ++n;
+  }
+  CountBlocks(state, kBatch);
+}
+BENCHMARK(AllocDecRefChurn)
+    ->ArgNames({"blocks", "sessions"})
+    ->ArgsProduct({{1'000, 100'000, 10'000'000}, {1, 1'000}});
+
+// Target 9 for shared blocks: one more session takes references on, and lets go, a batch that all
+// the other sessions hold too.
+void IncRefDecRefShared(benchmark::State& state) {
+  const auto num_sessions = static_cast<uint32_t>(state.range(1));
+  Bench bench(static_cast<uint32_t>(state.range(0)), num_sessions + 1);
+  const std::vector<BlockRef> blocks = bench.Alloc(0, kBatch);
+  for (uint32_t i = 1; i < num_sessions; ++i) bench.IncRef(i, blocks);
+  for (auto unused : state) {
+    bench.IncRef(num_sessions, blocks);
+    bench.DecRef(num_sessions, blocks);
+  }
+  CountBlocks(state, kBatch);
+}
+BENCHMARK(IncRefDecRefShared)
+    ->ArgNames({"blocks", "sessions"})
+    ->ArgsProduct({{1'000, 10'000'000}, {1, 1'000}});
+
+// A single block, where what a call costs is not spread over a batch.
+void AllocDecRefOne(benchmark::State& state) {
+  Bench bench(static_cast<uint32_t>(state.range(0)), static_cast<uint32_t>(state.range(1)));
+  size_t n = 0;
+  for (auto unused : state) {
+    bench.DecRef(n, bench.Alloc(n, 1));
+    ++n;
+  }
+  CountBlocks(state, 1);
+}
+BENCHMARK(AllocDecRefOne)
+    ->ArgNames({"blocks", "sessions"})
+    ->ArgsProduct({{1'000, 10'000'000}, {1, 1'000}});
+
+// Target 8: the time until a pool is open, its first block given out, and closed again.
+void OpenPool(benchmark::State& state) {
+  for (auto unused : state) {
+    Bench bench(static_cast<uint32_t>(state.range(0)), /*num_sessions=*/1);
+    benchmark::DoNotOptimize(bench.Alloc(0, 1));
+  }
+}
+BENCHMARK(OpenPool)->ArgName("blocks")->Arg(10'000'000)->Unit(benchmark::kMillisecond);
+
+// Target 8: heap bytes a block, each held once by one session. What the bench itself remembers is
+// not counted.
+void MemoryPerBlock(benchmark::State& state) {
+  const auto num_blocks = static_cast<uint32_t>(state.range(0));
+  for (auto unused : state) {
+    const size_t before = heap_bytes;
+    Bench bench(num_blocks, /*num_sessions=*/1);
+    for (uint32_t left = num_blocks; left > 0;) {
+      const uint32_t count = std::min(left, LedgerLimits{}.max_blocks_per_call);
+      bench.Alloc(0, count);
+      left -= count;
+    }
+    KVPOOL_CHECK(bench.ledger().counts().held_blocks == num_blocks);
+    state.counters["bytes_per_block"] =
+        static_cast<double>(heap_bytes - before) / static_cast<double>(num_blocks);
+  }
+}
+BENCHMARK(MemoryPerBlock)
+    ->ArgName("blocks")
+    ->Arg(100'000)
+    ->Arg(10'000'000)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
+
+// What a session's end costs, a reference: a slice after the other.
+void EndSession(benchmark::State& state) {
+  const auto count = static_cast<uint32_t>(state.range(0));
+  for (auto unused : state) {
+    state.PauseTiming();
+    auto bench = std::make_unique<Bench>(count, /*num_sessions=*/1);
+    for (uint32_t left = count; left > 0;) {
+      const uint32_t batch = std::min(left, LedgerLimits{}.max_blocks_per_call);
+      bench->Alloc(0, batch);
+      left -= batch;
+    }
+    state.ResumeTiming();
+    KVPOOL_CHECK(bench->ledger().CloseSession(bench->caller(0), bench->Now()).ok());
+    while (bench->ledger().Reclaim(LedgerLimits{}.reclaim_slice, bench->Now())) {
+    }
+    state.PauseTiming();
+    KVPOOL_CHECK(bench->ledger().counts().free_blocks == count);
+    bench.reset();
+    state.ResumeTiming();
+  }
+  CountBlocks(state, count);
+}
+BENCHMARK(EndSession)->ArgName("references")->Arg(1'000'000)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace kvpool
+
+BENCHMARK_MAIN();
