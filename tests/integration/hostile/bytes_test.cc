@@ -1,0 +1,68 @@
+// Any bytes on the sockets: an answer or an end, never a crash. To replay a failure, set
+// KVPOOL_TEST_SEED to the seed that it prints.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+#include "tests/integration/hostile/hostile.h"
+#include "tests/integration/hostile/random_calls.h"
+#include "tests/integration/hostile/scene.h"
+#include "tests/support/catch.h"
+#include "tests/support/random.h"
+
+namespace kvpool::test {
+namespace {
+
+TEST_CASE("Bytes that are no calls end their connection at most") {
+  const uint64_t seed = Seed();
+  CAPTURE(seed);
+  Scene scene;
+  Hostile hostile(scene.socket());
+  for (const std::string way : {"garbage", "frames", "truncated"}) {
+    CAPTURE(way);
+    CHECK(hostile.Ask(absl::StrCat("bytes ", way, " ", seed, " ", UnlessSanitized(400, 150))) ==
+          "ok");
+    scene.Check();
+  }
+  hostile.process().Kill();
+  scene.CheckLast();
+}
+
+TEST_CASE("Random messages to every method harm nobody but who sends them") {
+  const uint64_t seed = Seed();
+  CAPTURE(seed);
+  Scene scene;
+  Hostile hostile(scene.socket());
+  for (uint32_t round = 0; round < 4; ++round) {
+    CAPTURE(round);
+    // Calls may close it.
+    hostile.AskFor("open p");
+    const std::string said =
+        hostile.AskFor(absl::StrCat("calls ", seed + round, " ", UnlessSanitized(500, 150)));
+    CAPTURE(said);
+    CHECK(said.find("INVALID_ARGUMENT=") != std::string::npos);
+    REQUIRE(scene.node().BecomeWaiting(0));
+    scene.Check();
+  }
+  hostile.process().Kill();
+  scene.CheckLast();
+}
+
+// Without Drain, which an empty message asks for: the daemon would end as it should.
+TEST_CASE("Random bytes to every method of an operator's socket change nothing") {
+  const uint64_t seed = Seed();
+  CAPTURE(seed);
+  Scene scene;
+  const auto said = CallAtRandom({.address = scene.node().daemon().operator_socket(),
+                                  .seed = seed,
+                                  .count = 500,
+                                  .without = {"Drain"}});
+  CAPTURE(said.status().ToString());
+  REQUIRE(said.ok());
+  CHECK(scene.node().eyes().ListPools()->size() == 2);
+  scene.Check();
+  scene.CheckLast();
+}
+
+}  // namespace
+}  // namespace kvpool::test

@@ -1,0 +1,94 @@
+// More calls, streams, sessions and waits than anybody needs, most of them wrong.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+#include "tests/integration/hostile/hostile.h"
+#include "tests/integration/hostile/scene.h"
+#include "tests/support/catch.h"
+#include "tests/support/eventually.h"
+
+namespace kvpool::test {
+namespace {
+
+// LedgerLimits: of one pool.
+constexpr uint32_t kMaxSessions = 16'384;
+constexpr uint32_t kMaxWaits = 16'384;
+
+TEST_CASE("Twenty thousand wrong calls are twenty thousand errors and nothing else") {
+  Scene scene;
+  Hostile hostile(scene.socket());
+  hostile.AskFor("open p");
+  const std::string said = hostile.AskFor(absl::StrCat("bad ", UnlessSanitized(20'000, 4'000)));
+  CAPTURE(said);
+  for (const std::string kind :
+       {"INVALID_ARGUMENT=", "NOT_FOUND SESSION_UNKNOWN=", "FAILED_PRECONDITION NOT_HELD="}) {
+    CAPTURE(kind);
+    CHECK(said.find(kind) != std::string::npos);
+  }
+  scene.Check();
+  hostile.process().Kill();
+  scene.CheckLast();
+}
+
+TEST_CASE("Thousands of streams that are broken off leave nothing, and end no other") {
+  Scene scene;
+  Hostile hostile(scene.socket());
+  hostile.AskFor("open p");
+  CHECK(hostile.Ask(absl::StrCat("streams ", UnlessSanitized(6'000, 1'200))) == "ok");
+  CHECK(hostile.Ask("alloc 1") == "ok");
+  scene.Check();
+  hostile.process().Kill();
+  scene.CheckLast();
+}
+
+TEST_CASE("Lists and messages of the longest kind and one more are refused for what they hold") {
+  Scene scene;
+  Hostile hostile(scene.socket());
+  hostile.AskFor("open p");
+  CHECK(hostile.Ask("oversize") == "ok");
+  CHECK(hostile.Ask("alloc 1") == "ok");
+  scene.Check();
+  hostile.process().Kill();
+  scene.CheckLast();
+}
+
+TEST_CASE("A worker that opens all the sessions of a pool leaves others theirs, and other pools") {
+  Scene scene;
+  Hostile hostile(scene.socket());
+  // The witness's own is one of them.
+  CHECK(hostile.AskFor(absl::StrCat("sessions ", kMaxSessions + 99)) ==
+        "refused=100 RESOURCE_EXHAUSTED LIMIT=100");
+  CHECK(scene.node().Pool().sessions() == kMaxSessions);
+  scene.Check();
+  const auto client = scene.node().Connect();
+  CHECK(Said(RawSession::Open(*client, {})) == "RESOURCE_EXHAUSTED LIMIT");
+  v1::OpenSessionRequest request;
+  request.set_pool("closed");
+  const auto other = RawSession::Open(*client, request);
+  REQUIRE(Said(other) == "OK");
+  CHECK(Said((*other)->Close()) == "OK");
+
+  CHECK(hostile.Ask("close-sessions") == "ok");
+  const auto again = RawSession::Open(*client, {});
+  REQUIRE(Said(again) == "OK");
+  CHECK(Said((*again)->Close()) == "OK");
+  hostile.process().Kill();
+  scene.CheckLast();
+}
+
+TEST_CASE("A worker that waits as often as may be keeps nobody from what was promised to them") {
+  Scene scene;
+  Hostile hostile(scene.socket());
+  hostile.AskFor("open p");
+  REQUIRE(hostile.Ask(absl::StrCat("alloc ", Scene::kBlocks - Witness::kGuaranteed)) == "ok");
+  CHECK(hostile.AskFor(absl::StrCat("waits ", kMaxWaits + 100, " 100")) ==
+        "RESOURCE_EXHAUSTED LIMIT=100");
+  CHECK(scene.node().Pool().waiting_calls() == kMaxWaits);
+  scene.Check();
+  hostile.process().Kill();
+  scene.CheckLast();
+}
+
+}  // namespace
+}  // namespace kvpool::test

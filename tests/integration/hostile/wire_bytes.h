@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "tests/support/random.h"
+
+namespace kvpool::test {
+
+std::string RandomBytes(Random& random, uint32_t size);
+
+// Half of an HTTP/2 connection preface, and the whole with an empty SETTINGS frame.
+std::string HalfPreface();
+std::string Preface();
+
+// Makes `count` connections to the gRPC socket at `address`, sends each bytes that are no good,
+// and closes them, read out or not:
+//
+//   garbage    random bytes
+//   frames     a right preface, then random frames: any type, flags, stream and length, some with
+//              the headers of a call of ours and messages whose length lies
+//   truncated  the bytes of a right call, cut anywhere
+//
+// UNAVAILABLE where the daemon does not take a connection; INVALID_ARGUMENT for another way.
+absl::Status SendBadBytes(const std::string& address, absl::string_view way, uint64_t seed,
+                          uint32_t count);
+
+}  // namespace kvpool::test
