@@ -1,5 +1,6 @@
 #include "deploy/demo/worker_process.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -15,7 +16,8 @@ namespace kvpool::demo {
 WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
   std::array<int, 2> in{};
   std::array<int, 2> out{};
-  KVPOOL_CHECK(pipe(in.data()) == 0 && pipe(out.data()) == 0);
+  // Closed on exec, or the next worker would keep this one's stdin open.
+  KVPOOL_CHECK(pipe2(in.data(), O_CLOEXEC) == 0 && pipe2(out.data(), O_CLOEXEC) == 0);
   std::vector<std::string> copies = arguments;
   copies.insert(copies.begin(), "kvpool_demo");
   std::vector<char*> pointers;
@@ -28,7 +30,6 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
-    for (const int fd : {in[0], in[1], out[0], out[1]}) close(fd);
     execv("/proc/self/exe", pointers.data());
     _exit(127);
   }

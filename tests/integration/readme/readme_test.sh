@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Runs every line of README's five minutes as it stands there, against the real daemon, with a
+# grpcurl that knows the API by reflection alone.
+#
+#   readme_test.sh BINARIES
+#
+# BINARIES stands in for build/release/bin. As root it runs in a mount namespace with a /run of its
+# own, so that no daemon of the machine's is met.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+
+binaries=$1
+directory=$(mktemp -d /tmp/kvpool-readme.XXXXXX)
+trap 'rm -rf "$directory"' EXIT
+
+awk '/^## /  { inside = /^## Five minutes/ }
+     /^```$/ { code = 0 }
+     inside && code { print }
+     /^```bash$/ { code = 1 }' README.md >"$directory/lines"
+[ "$(wc -l <"$directory/lines")" -ge 30 ] || { echo "README's five minutes are gone" >&2; exit 1; }
+
+{
+  echo "set -euo pipefail"
+  sed "s#\$PWD/build/release/bin#$binaries#" "$directory/lines"
+  echo "wait"
+} >"$directory/script"
+
+export XDG_RUNTIME_DIR=$directory
+if [ "$(id -u)" = 0 ]; then
+  run=(unshare --mount bash -c 'mount -t tmpfs tmpfs /run && exec bash -x "$0"')
+else
+  run=(bash -x)
+fi
+"${run[@]}" "$directory/script" 2>&1 | tee "$directory/output"
+
+# What the lines promise: four blocks held, one after the hand-over, none at the end.
+grep -q '"blockIds"' "$directory/output"
+grep -q '"refCount": 2' "$directory/output"
