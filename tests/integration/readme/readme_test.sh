@@ -21,6 +21,8 @@ awk '/^## /  { inside = /^## Five minutes/ }
 
 {
   echo "set -euo pipefail"
+  # A line that fails must not leave the daemon behind.
+  echo 'trap "kill \$(jobs -p) 2>/dev/null || true" EXIT'
   sed "s#\$PWD/build/release/bin#$binaries#" "$directory/lines"
   echo "wait"
 } >"$directory/script"
@@ -34,5 +36,5 @@ fi
 "${run[@]}" "$directory/script" 2>&1 | tee "$directory/output"
 
 # What the lines promise: four blocks held, one after the hand-over, none at the end.
-grep -q '"blockIds"' "$directory/output"
-grep -q '"refCount": 2' "$directory/output"
+grep -q '"block_ids"' "$directory/output"
+grep -q '"ref_count": 2' "$directory/output"
