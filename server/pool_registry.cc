@@ -145,11 +145,13 @@ absl::Status PoolRegistry::Delete(absl::string_view name) {
 }
 
 std::vector<ServedPool> PoolRegistry::TakeUnused() {
-  const auto unused = std::ranges::partition(
-      retired_, [](const ServedPool& served) { return served.pool.use_count() > 1; });
-  std::vector<ServedPool> taken(std::make_move_iterator(unused.begin()),
-                                std::make_move_iterator(unused.end()));
-  retired_.erase(unused.begin(), unused.end());
+  // Not std::ranges::partition: clang 14 cannot use the subrange of libstdc++ 12.
+  const auto unused =
+      std::partition(retired_.begin(), retired_.end(),
+                     [](const ServedPool& served) { return served.pool.use_count() > 1; });
+  std::vector<ServedPool> taken(std::make_move_iterator(unused),
+                                std::make_move_iterator(retired_.end()));
+  retired_.erase(unused, retired_.end());
   return taken;
 }
 
