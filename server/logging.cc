@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <spdlog/async.h>
 #include <spdlog/spdlog.h>
@@ -20,12 +21,13 @@ namespace {
 // Lines that wait for the logging thread: 4096 x some 300 bytes each.
 constexpr size_t kQueueLines = 4096;
 constexpr size_t kMaxTextBytes = 256;
-constexpr int kGrpcLinesPerSecond = 5;
+constexpr int kLibraryLinesPerSecond = 5;
 
 constexpr char kLevelNames[] = "trace, debug, info, warning, error, critical, off";
 
-// Lets kGrpcLinesPerSecond lines of each second through: a peer that floods makes gRPC log.
-bool AdmitGrpcLine() {
+// Lets kLibraryLinesPerSecond lines of each second through: a peer that floods makes gRPC and
+// protobuf log.
+bool AdmitLibraryLine() {
   static std::atomic<int64_t> second{0};
   static std::atomic<int> lines{0};
   const int64_t now = std::chrono::duration_cast<std::chrono::seconds>(
@@ -34,14 +36,23 @@ bool AdmitGrpcLine() {
   if (second.exchange(now, std::memory_order_relaxed) != now) {
     lines.store(0, std::memory_order_relaxed);
   }
-  return lines.fetch_add(1, std::memory_order_relaxed) < kGrpcLinesPerSecond;
+  return lines.fetch_add(1, std::memory_order_relaxed) < kLibraryLinesPerSecond;
 }
 
 void LogGrpcLine(gpr_log_func_args* args) {
-  if (!AdmitGrpcLine()) return;
+  if (!AdmitLibraryLine()) return;
   const auto level =
       args->severity == GPR_LOG_SEVERITY_ERROR ? spdlog::level::warn : spdlog::level::debug;
   spdlog::log(level, "event=grpc message={}", LogText(args->message));
+}
+
+// Without it protobuf writes to stderr by itself, in the thread that parses what a peer sent: text
+// that is not UTF-8, say.
+void LogProtobufLine(google::protobuf::LogLevel level, const char* /*filename*/, int /*line*/,
+                     const std::string& message) {
+  // It ends the process itself after a fatal one.
+  if (level != google::protobuf::LOGLEVEL_FATAL && !AdmitLibraryLine()) return;
+  spdlog::warn("event=protobuf message={}", LogText(message));
 }
 
 bool IsPlain(char c) {
@@ -71,6 +82,7 @@ void StartLogging(int fd, spdlog::level::level_enum level) {
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ level=%l %v", spdlog::pattern_time_type::utc);
   spdlog::set_default_logger(std::move(logger));
   gpr_set_log_function(LogGrpcLine);
+  google::protobuf::SetLogHandler(LogProtobufLine);
 }
 
 void StopLogging() {

@@ -19,8 +19,8 @@ absl::StatusOr<spdlog::level::level_enum> ParseLogLevel(absl::string_view name);
 
 // Sends the log to `fd` through a thread of its own: callers never wait for whoever reads `fd`.
 // Where lines come faster than they are taken, the oldest are dropped; where nobody takes them
-// for a while, new ones are, and their number is told later. gRPC's own log comes along, at most
-// a few lines a second. Not to be called twice without StopLogging.
+// for a while, new ones are, and their number is told later. gRPC's and protobuf's own logs come
+// along, at most a few lines a second. Not to be called twice without StopLogging.
 void StartLogging(int fd, spdlog::level::level_enum level);
 
 // Writes what is left, for as long as `fd` takes it. Later lines go nowhere.
