@@ -63,7 +63,6 @@ std::shared_ptr<grpc::Channel> DaemonProcess::Connect(const std::string& socket)
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
   arguments.SetMaxReceiveMessageSize(-1);
   return grpc::CreateCustomChannel(socket, grpc::InsecureChannelCredentials(), arguments);
