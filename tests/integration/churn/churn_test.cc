@@ -1,4 +1,6 @@
 // Dozens of workers that come, go, and are killed, for as long as KVPOOL_CHURN_SECONDS says (20).
+#include <signal.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -24,7 +26,7 @@ constexpr uint32_t kWorkers = UnlessSanitized(64, 16);
 constexpr uint32_t kBlocks = 512;
 constexpr int kExitClosed = 0;
 constexpr int kExitLeft = 3;
-constexpr int kExitKilled = 128 + 9;
+constexpr int kExitKilled = 128 + SIGKILL;
 
 std::chrono::seconds ChurnTime() {
   const char* text = std::getenv("KVPOOL_CHURN_SECONDS");

@@ -61,7 +61,7 @@ TEST_CASE("A worker that opens all the sessions of a pool leaves others theirs, 
         "refused=100 RESOURCE_EXHAUSTED LIMIT=100");
   CHECK(scene.node().Pool().sessions() == kMaxSessions);
   scene.Check();
-  const auto client = scene.node().Connect();
+  RawClient* const client = scene.node().Connect();
   CHECK(Said(RawSession::Open(*client, {})) == "RESOURCE_EXHAUSTED LIMIT");
   v1::OpenSessionRequest request;
   request.set_pool("closed");

@@ -54,11 +54,11 @@ TEST_CASE("A worker that punches holes or scribbles spoils its own pool's bytes 
     scene.in_open_pool().CheckOverwritten(byte);
     scene.Check();
   }
-  // The daemon's own reads, fills and sums of blocks whose pages are gone.
+  // What the daemon itself reads where the pages are gone.
   REQUIRE(hostile.AskFor("try punch") == "ok");
   v1::ChecksumLayersRequest request;
   request.set_pool("p");
-  for (uint32_t block = 0; block < Scene::kBlocks; ++block) request.add_block_ids(block);
+  for (uint32_t block = 0; block < Witness::kHeld; ++block) request.add_block_ids(block);
   CHECK(Said(scene.node().eyes().ChecksumLayers(request)) == "OK");
   scene.in_open_pool().CheckOverwritten('\0');
   hostile.process().Kill();

@@ -36,7 +36,7 @@ class Witness {
   void Write();
   void CheckBytes(const std::function<char(const v1::BlockPiece& piece, size_t index)>& expected);
 
-  std::unique_ptr<RawClient> client_;
+  RawClient* client_;  // The node's.
   std::unique_ptr<RawSession> session_;
   v1::Blocks blocks_;
 };
