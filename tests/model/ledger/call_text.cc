@@ -75,6 +75,17 @@ std::string ToText(const AllocAnswer& answer) {
   return absl::StrCat(ToText(answer.blocks), " available=", answer.available);
 }
 
+std::string ToText(const BlockInfo& info) {
+  constexpr const char* kStates[] = {"free", "held", "cached", "quarantined"};
+  std::string text = absl::StrCat(ToIndex(info.block), "@", static_cast<uint64_t>(info.generation),
+                                  " ", kStates[static_cast<size_t>(info.state)],
+                                  info.claimed ? " claimed" : "", " ", info.tenant);
+  for (const BlockHolder& holder : info.holders) {
+    absl::StrAppend(&text, " ", ToText(holder.session), "x", holder.references);
+  }
+  return text;
+}
+
 std::string ToText(const LedgerEvent& event) { return std::visit(EventText{}, event); }
 
 std::string ToText(const Caller& caller) {

@@ -8,6 +8,7 @@
 
 #include "core/ledger/calls.h"
 #include "core/ledger/events.h"
+#include "core/ledger/status.h"
 
 namespace kvpool::test {
 
@@ -24,6 +25,7 @@ std::string ToText(ProcessId process);
 std::string ToText(const std::vector<BlockId>& blocks);
 std::string ToText(std::span<const BlockRef> blocks);
 std::string ToText(const AllocAnswer& answer);
+std::string ToText(const BlockInfo& info);
 std::string ToText(const LedgerEvent& event);
 std::string ToText(const OpenSessionCall& call);
 std::string ToText(const Caller& caller);

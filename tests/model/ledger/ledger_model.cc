@@ -19,8 +19,7 @@ void LedgerModel::Judge(const char* what, const Verdicts& verdicts, const absl::
   }
 }
 
-// Each thing that falls due happens at its own time; what falls due at one time happens in the
-// order in which Ledger::Advance names it.
+// Each thing that falls due happens at its own time; at one time, to sessions before waits.
 void LedgerModel::Begin(TimePoint now, const Seen& seen) {
   seen_ = &seen;
   now_ = now;
@@ -34,6 +33,7 @@ void LedgerModel::Begin(TimePoint now, const Seen& seen) {
        due = state_.NextDeadline()) {
     state_.now = std::max(state_.now, *due);
     EndExpired();
+    Settle();
     EndWaits();
     Settle();
   }
@@ -52,26 +52,29 @@ void LedgerModel::EndExpired() {
   }
 }
 
+// Each end of a wait may make room for the next in line.
 void LedgerModel::EndWaits() {
-  for (auto& queue : state_.waiters) {
-    for (size_t i = 0; i < queue.size();) {
-      if (queue[i].deadline > state_.now) {
-        ++i;
-        continue;
-      }
+  while (EndOneWait()) Settle();
+}
+
+bool LedgerModel::EndOneWait() {
+  for (const auto& queue : state_.waiters) {
+    for (const ModelState::Waiter& waiter : queue) {
+      if (waiter.deadline > state_.now) continue;
       uint32_t take = 0;
-      const AllocCall call = queue[i].Call();
-      const bool is_first = IsFirst(call, queue[i].id);
+      const AllocCall call = waiter.Call();
+      const bool is_first = IsFirst(call, waiter.id);
       Verdicts verdicts = CheckAlloc(call, is_first, &take);
       if (verdicts.front().detail.reason != Reason::kPoolFull) {
         // What it was to release is not its own any more: that may be told, or the time's end.
         Append(&verdicts, Error(absl::StatusCode::kResourceExhausted,
-                                {.reason = Reason::kPoolFull,
-                                 .available = state_.Available(call.caller.session, is_first)}));
+                                {.reason = Reason::kPoolFull, .available = kAnyNumber}));
       }
-      EndWaiter(queue[i].id, verdicts);
+      EndWaiter(waiter.id, verdicts);
+      return true;
     }
   }
+  return false;
 }
 
 void LedgerModel::Advance(TimePoint now, const Seen& seen) {
@@ -82,23 +85,42 @@ void LedgerModel::Advance(TimePoint now, const Seen& seen) {
 void LedgerModel::Reclaim(uint32_t max_references, TimePoint now, bool result, const Seen& seen) {
   Begin(now, seen);
   if (may_drop_.has_value()) *may_drop_ += max_references;
-  must_drop_ = std::max<uint64_t>(must_drop_, std::min(max_references, 1U));
   Finish();
-  if (result != (Leftovers() > 0)) Complain("Reclaim tells wrongly whether something is left");
+  if (!result && Leftovers() > 0) Complain("Reclaim says that nothing is left");
+  if (result && Leftovers() == 0 && !IsSliced()) Complain("Reclaim says that something is left");
+  for (const auto& [id, session] : state_.sessions) {
+    if (result || session.is_live || !state_.IsOver(id)) continue;
+    Complain(ToText(id) + " is not forgotten, and nothing is left of it");
+  }
 }
 
 void LedgerModel::Finish() {
   Settle();
   FollowEarlyPinFailures();
   Settle();
+  for (const auto& queue : state_.waiters) {
+    for (const ModelState::Waiter& waiter : queue) {
+      uint32_t take = 0;
+      const AllocCall call = waiter.Call();
+      if (CheckAlloc(call, IsFirst(call, waiter.id), &take).front().ok()) {
+        Complain(ToText(waiter.id) + " could be served, and waits");
+      }
+    }
+  }
   if (may_drop_.has_value() && dropped_ > *may_drop_) {
     Complain(absl::StrCat("dropped ", dropped_, " of what ended sessions hold, not at most ",
                           *may_drop_));
   }
-  if (Leftovers() > 0 && dropped_ < must_drop_) {
+  if (Leftovers() > 0 && dropped_ < must_drop_ && !IsSliced()) {
     Complain(
         absl::StrCat("dropped ", dropped_, " of what ended sessions hold, and left ", Leftovers()));
   }
+}
+
+uint32_t LedgerModel::Told(uint32_t available) const {
+  const bool has_ended =
+      std::ranges::any_of(state_.sessions, [](const auto& entry) { return !entry.second.is_live; });
+  return IsSliced() && (has_ended || dropped_ > 0) ? kAnyNumber : available;
 }
 
 void LedgerModel::Settle() {

@@ -67,6 +67,7 @@ class LedgerModel {
   void Begin(TimePoint now, const Seen& seen);
   void EndExpired();
   void EndWaits();
+  bool EndOneWait();
   void Finish();
   void Settle();
   void Complain(const std::string& what);
@@ -83,9 +84,12 @@ class LedgerModel {
   void EndCallsOf(const SessionId& id);
   void Vouch(const SessionId& id);
   Verdicts CheckVouch(const SessionId& id) const;
-  bool IsOver(const Session& session) const;
-  bool IsClaimedByOthers(uint32_t block, const SessionId& id) const;
+  uint64_t Leftovers(const SessionId& id) const;
   uint64_t Leftovers() const;
+  // Where what ended sessions hold goes in slices, a number told in the middle of a call depends
+  // on which went before: `available`, or any number.
+  uint32_t Told(uint32_t available) const;
+  bool IsSliced() const { return state_.options.limits.reclaim_slice < state_.options.num_blocks; }
   void ForgetSessions();
   void FollowReclaim();
 
@@ -101,6 +105,7 @@ class LedgerModel {
   void Serve(PendingId id, const AllocCall& call, const std::string& request, uint32_t take,
              const AllocAnswer* answer);
   std::vector<BlockRef> BlocksOfFill(const FillNeeded& fill, uint32_t take) const;
+  void MergeFreeGroups();
   void TakeFromStack(std::vector<BlockRef> blocks, bool is_in_order);
 
   // ledger_model_wait.cc

@@ -37,14 +37,23 @@ Verdicts LedgerModel::CheckAlloc(const AllocCall& call, bool is_first, uint32_t*
   if (!call.release.empty()) dropped.emplace(*this).DropRefs(session, call.release);
   const ModelState& after = dropped.has_value() ? dropped->state_ : state_;
   const uint32_t quota = after.QuotaLeft(after.sessions.at(session).tenant);
-  const uint32_t available = after.Available(session, is_first);
+  // What it releases serves this call before anything else.
+  uint32_t own = 0;
+  ModelState taken = after;
+  for (uint32_t i = 0; i < taken.blocks.size() && !call.release.empty() && is_first; ++i) {
+    if (!taken.blocks[i].is_free || state_.blocks[i].is_free) continue;
+    taken.blocks[i].is_free = false;
+    taken.blocks[i].refs[session] = 1;
+    ++own;
+  }
+  const uint32_t available = std::min(quota, own + taken.Unreserved(session, is_first));
   *take = std::min(call.count, available);
   if (call.count <= available || call.allow_partial) return Ok();
   if (call.count > quota) {
     return Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kQuota});
   }
   return Error(absl::StatusCode::kResourceExhausted,
-               {.reason = Reason::kPoolFull, .available = available});
+               {.reason = Reason::kPoolFull, .available = Told(available)});
 }
 
 // As CheckAlloc. An Alloc that is short of room first drops what ended sessions still hold.
@@ -55,7 +64,7 @@ Verdicts LedgerModel::CheckRoom(const AllocCall& call, bool is_first, uint32_t* 
   }
   LedgerModel after = *this;
   for (auto& [id, session] : after.state_.sessions) {
-    if (after.IsOver(session)) session.claims.clear();
+    if (after.state_.IsOver(id)) session.claims.clear();
     for (uint32_t i = 0; i < state_.blocks.size() && !session.is_live; ++i) {
       while (after.state_.RefCount(i, id) > 0) after.DropRef(i, id, TraceOperation::kRelease);
     }
@@ -84,8 +93,8 @@ void LedgerModel::Alloc(const AllocCall& call, TimePoint now,
   }
   Finish();
   if (!is_new_answer) return;
-  const uint32_t available = state_.Available(call.caller.session);
-  if (result->answer.available != available) {
+  const uint32_t available = Told(state_.Available(call.caller.session));
+  if (available != kAnyNumber && result->answer.available != available) {
     Complain(absl::StrCat("Alloc: available is ", available, ", not ", result->answer.available));
   }
 }
@@ -207,10 +216,20 @@ std::vector<BlockRef> LedgerModel::BlocksOfFill(const FillNeeded& fill, uint32_t
   return blocks;
 }
 
+void LedgerModel::MergeFreeGroups() {
+  std::set<uint32_t> all;
+  for (const std::set<uint32_t>& group : state_.free_groups) {
+    all.insert(group.begin(), group.end());
+  }
+  state_.free_groups = {all};
+}
+
 // The stack gives the blocks: group by group, and in the answer's order where it is known.
 void LedgerModel::TakeFromStack(std::vector<BlockRef> blocks, bool is_in_order) {
   while (!blocks.empty()) {
     if (state_.free_groups.empty()) return Complain("a block is given out that is not free");
+    // Where ended sessions are reclaimed in slices, what was free by then is not known.
+    if (IsSliced()) MergeFreeGroups();
     std::set<uint32_t>& top = state_.free_groups.back();
     const auto next = std::ranges::find_if(
         blocks, [&](const BlockRef& ref) { return top.contains(ToIndex(ref.block)); });
@@ -276,8 +295,11 @@ void LedgerModel::Serve(PendingId id, const AllocCall& call, const std::string& 
                           .filled = {}});
   state_.fills.back().filled.insert(needed.zero.begin(), needed.zero.end());
   state_.fills.back().filled.insert(needed.poison.begin(), needed.poison.end());
-  state_.pins.push_back(
-      {.id = id, .reader = session, .writer = session, .writes = blocks, .is_granted = true});
+  ModelState::Pin pin{.id = id, .reader = session, .writer = session, .is_granted = true};
+  for (const BlockRef& ref : blocks) {
+    if (state_.fills.back().filled.contains(ToIndex(ref.block))) pin.writes.push_back(ref);
+  }
+  state_.pins.push_back(pin);
 }
 
 }  // namespace kvpool::test

@@ -36,13 +36,23 @@ Verdicts LedgerModel::CheckDrops(const SessionId& session, std::span<const Block
 // Whether the session holds each entry, and for writing may write to it.
 Verdicts LedgerModel::CheckHolds(const SessionId& session, std::span<const BlockRef> blocks,
                                  bool is_writing) const {
+  Verdicts verdicts;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const uint32_t block = ToIndex(blocks[i].block);
-    if (state_.RefCount(block, session) == 0) return Wrong(Reason::kNotHeld, i, block);
-    if (IsStale(blocks[i])) return Wrong(Reason::kStaleBlock, i, block);
-    if (is_writing && state_.IsClaimed(block)) return Wrong(Reason::kClaimed, i, block);
+    if (state_.RefCount(block, session) == 0) {
+      Append(&verdicts, Wrong(Reason::kNotHeld, i, block));
+      return verdicts;
+    }
+    if (IsStale(blocks[i])) {
+      Append(&verdicts, Wrong(Reason::kStaleBlock, i, block));
+      return verdicts;
+    }
+    if (!is_writing || !state_.IsClaimed(block)) continue;
+    Append(&verdicts, Wrong(Reason::kClaimed, i, block));
+    if (!state_.MayHideClaim(block)) return verdicts;
   }
-  return Ok();
+  Append(&verdicts, Ok());
+  return verdicts;
 }
 
 Verdicts LedgerModel::CheckIncs(const SessionId& session, std::span<const BlockRef> blocks) const {
@@ -174,7 +184,8 @@ void LedgerModel::DecRef(const DecRefCall& call, TimePoint now,
     Remember(session, call.idempotency_key, ToText(call), answer);
   }
   Finish();
-  if (is_done) answer.available = state_.Available(session);
+  if (is_done) answer.available = Told(state_.Available(session));
+  if (result.ok() && answer.available == kAnyNumber) answer.available = result->available;
   if (is_done) Remember(session, call.idempotency_key, ToText(call), answer);
   if (result.ok() && *result != answer) {
     Complain(absl::StrCat("DecRef: expected freed=", answer.freed, " available=", answer.available,

@@ -13,8 +13,11 @@ using Kind = ExpectedEvent::Kind;
 // Of a pin whose turn it is.
 Verdicts LedgerModel::CheckPin(const ModelState::Pin& pin) const {
   if (!state_.IsLive(pin.reader)) return Unknown();
-  const Verdicts reads = CheckHolds(pin.reader, pin.reads, /*is_writing=*/false);
-  if (!reads.front().ok()) return reads;
+  Verdicts reads = CheckHolds(pin.reader, pin.reads, /*is_writing=*/false);
+  if (!reads.front().ok()) {
+    if (!state_.IsLive(pin.writer)) Append(&reads, Unknown());
+    return reads;
+  }
   if (state_.IsLive(pin.writer)) return CheckHolds(pin.writer, pin.writes, /*is_writing=*/true);
   // The session that holds what is written has ended: that, or what it does not hold, is told.
   Verdicts wrong = Unknown();
@@ -33,16 +36,22 @@ void LedgerModel::Pin(const PinCall& call, TimePoint now, const absl::StatusOr<P
                       .writes = {call.writes.begin(), call.writes.end()}};
   Verdicts verdicts = Admit(call.caller, /*may_be_joined=*/false);
   if (verdicts.front().ok()) {
-    verdicts = CheckSession({.session = pin.writer, .tenant = call.caller.tenant},
-                            /*may_be_joined=*/false);
+    const Verdicts writer = CheckSession({.session = pin.writer, .tenant = call.caller.tenant},
+                                         /*may_be_joined=*/false);
+    Verdicts wrong = CheckList(call.reads);
+    if (wrong.front().ok()) wrong = CheckList(call.writes);
+    if (wrong.front().ok()) wrong.clear();
+    if (!writer.front().ok()) Append(&wrong, writer);
+    verdicts = wrong.empty() ? CheckPin(pin) : wrong;
   }
-  if (verdicts.front().ok()) verdicts = CheckList(call.reads);
-  if (verdicts.front().ok()) verdicts = CheckList(call.writes);
-  if (verdicts.front().ok()) verdicts = CheckPin(pin);
   Judge("Pin", verdicts, result.status());
   if (result.ok() && complaint_.empty()) {
     pin.id = result->id;
     pin.is_granted = !state_.MustWait(pin);
+    // While it waits, it means the blocks that the session holds now.
+    for (std::vector<BlockRef>* list : {&pin.reads, &pin.writes}) {
+      for (BlockRef& ref : *list) ref.generation = state_.blocks[ToIndex(ref.block)].generation;
+    }
     if (pin.is_granted != result->granted) Complain("Pin: waits, or is granted, out of turn");
     state_.pins.push_back(pin);
   }
@@ -66,9 +75,11 @@ void LedgerModel::ServePins() {
     }
     const Verdicts verdicts = CheckPin(pin);
     expected_.push_back({.kind = Kind::kPinDone, .id = pin.id, .verdicts = verdicts});
-    if (verdicts.front().ok()) {
+    if (IsPinGranted(pin.id, *seen_)) {
       state_.pins[i].is_granted = true;
     } else {
+      // The call has run until now.
+      if (state_.IsLive(pin.reader)) state_.sessions[pin.reader].last_call = now_;
       state_.pins.erase(state_.pins.begin() + static_cast<std::ptrdiff_t>(i));
       i = 0;
     }
@@ -85,6 +96,7 @@ void LedgerModel::FollowEarlyPinFailures() {
     const Verdicts verdicts = CheckPin(*pin);
     if (verdicts.front().ok()) continue;
     expected_.push_back({.kind = Kind::kPinDone, .id = done->id, .verdicts = verdicts});
+    if (state_.IsLive(pin->reader)) state_.sessions[pin->reader].last_call = now_;
     state_.pins.erase(pin);
   }
 }

@@ -71,6 +71,8 @@ Verdicts LedgerModel::CheckOpen(const OpenSessionCall& call) const {
 void LedgerModel::OpenSession(const OpenSessionCall& call, TimePoint now,
                               const absl::StatusOr<Duration>& result, const Seen& seen) {
   Begin(now, seen);
+  if (call.guaranteed_blocks > 0) may_drop_.reset();
+  FollowReclaim();
   Judge("OpenSession", CheckOpen(call), result.status());
   if (result.ok()) {
     const LedgerLimits& limits = state_.options.limits;
@@ -164,7 +166,7 @@ void LedgerModel::CloseSession(const Caller& caller, TimePoint now, const absl::
 Verdicts LedgerModel::CheckVouch(const SessionId& id) const {
   const auto it = state_.sessions.find(id);
   if (it == state_.sessions.end()) return Unknown();
-  if (it->second.is_live || !IsOver(it->second)) return Ok();
+  if (it->second.is_live || !state_.IsOver(id)) return Ok();
   // It ended, with nobody left to claim, and is being dropped in slices.
   Verdicts both = Ok();
   Append(&both, Unknown());
@@ -184,7 +186,10 @@ void LedgerModel::TerminateSession(const SessionId& id, bool release_claims, Tim
 
 void LedgerModel::ProcessGone(ProcessId process, TimePoint now, const Seen& seen) {
   Begin(now, seen);
-  state_.gone.emplace(process, now);
+  for (auto& [id, session] : state_.sessions) {
+    if (state_.Claimants(id).contains(process)) session.last_gone = now;
+  }
+  state_.gone.insert(process);
   std::vector<SessionId> ended;
   for (const auto& [id, session] : state_.sessions) {
     if (session.is_live && session.stream == process) ended.push_back(id);
@@ -212,15 +217,15 @@ void LedgerModel::EndSession(const SessionId& id, SessionEnd reason, bool is_vou
     }
     session.is_live = false;
     session.is_vouched |= is_vouched;
-    for (uint32_t i = 0; i < state_.blocks.size() && !IsOver(session); ++i) {
-      if (state_.RefCount(i, holder) > 0) session.claims.insert(i);
-    }
+  }
+  // In the name of its processes, and of those of the sessions that joined it.
+  for (uint32_t i = 0; i < state_.blocks.size() && !state_.IsOver(id); ++i) {
+    if (state_.RefCount(i, holder) > 0) state_.sessions[id].claims.insert(i);
   }
   if (joined.has_value() && reason != SessionEnd::kClosed && state_.IsLive(*joined)) {
     expected_.push_back({.kind = Kind::kMemberGone, .session = *joined});
   }
   EndCallsOf(id);
-  Settle();
 }
 
 void LedgerModel::EndCallsOf(const SessionId& id) {
@@ -246,63 +251,62 @@ void LedgerModel::Vouch(const SessionId& id) {
   }
 }
 
-bool LedgerModel::IsOver(const Session& session) const {
-  return session.is_vouched || state_.AreAllPast(session);
+// What of a session that ended is to be dropped, each block once: its references, and where
+// nobody is left to claim, its claims.
+uint64_t LedgerModel::Leftovers(const SessionId& id) const {
+  const Session& session = state_.sessions.at(id);
+  const bool is_over = state_.IsOver(id);
+  uint64_t count = 0;
+  for (uint32_t i = 0; i < state_.blocks.size(); ++i) {
+    count += state_.RefCount(i, id) > 0 || (is_over && session.claims.contains(i)) ? 1U : 0U;
+  }
+  return session.is_live ? 0 : count;
 }
 
-// References and claims that are to be dropped: of sessions that ended, and whose claims did.
 uint64_t LedgerModel::Leftovers() const {
   uint64_t count = 0;
-  for (const auto& [id, session] : state_.sessions) {
-    if (session.is_live) continue;
-    count += state_.HeldBlocks(id) + (IsOver(session) ? session.claims.size() : 0);
-  }
+  for (const auto& [id, session] : state_.sessions) count += Leftovers(id);
   return count;
 }
 
 // Drops what the ledger has dropped of it: what of it goes first is the ledger's choice. A slice
 // goes at once when a session ends, and another when claims end that it left.
 void LedgerModel::FollowReclaim() {
+  const uint64_t slice = state_.options.limits.reclaim_slice;
   for (auto& [id, session] : state_.sessions) {
-    if (session.is_live || (session.is_dropping && (session.is_over || !IsOver(session)))) {
+    if (session.is_live || (session.is_dropping && (session.is_over || !state_.IsOver(id)))) {
       continue;
     }
     session.is_dropping = true;
-    session.is_over = IsOver(session);
-    must_drop_ = state_.options.limits.reclaim_slice;
-    if (may_drop_.has_value()) *may_drop_ += must_drop_;
+    session.is_over = state_.IsOver(id);
+    must_drop_ += std::min(slice, Leftovers(id));
+    if (may_drop_.has_value()) *may_drop_ += slice;
   }
-  const uint64_t before = Leftovers();
   for (auto& [id, session] : state_.sessions) {
     if (session.is_live) continue;
     for (uint32_t i = 0; i < state_.blocks.size(); ++i) {
       const uint32_t left = SeenReferences(seen_->blocks[i], id);
+      dropped_ += state_.RefCount(i, id) > 0 && left == 0 ? 1U : 0U;
       while (state_.RefCount(i, id) > left) DropRef(i, id, TraceOperation::kRelease);
-      if (IsOver(session) && (!seen_->blocks[i].claimed || IsClaimedByOthers(i, id))) {
+      if (left == 0 && state_.IsOver(id) && !(IsSliced() && seen_->blocks[i].claimed)) {
         session.claims.erase(i);
       }
     }
   }
-  dropped_ += before - Leftovers();
   FreeAllDone();
 }
 
-// By a session other than `id` whose claims have not ended.
-bool LedgerModel::IsClaimedByOthers(uint32_t block, const SessionId& id) const {
-  return std::ranges::any_of(state_.sessions, [&](const auto& entry) {
-    return entry.first != id && entry.second.claims.contains(block) && !IsOver(entry.second);
-  });
-}
-
+// Where a session's end takes more than a slice, claims that do not show yet may keep it.
 void LedgerModel::ForgetSessions() {
   for (auto it = state_.sessions.begin(); it != state_.sessions.end();) {
-    const Session& session = it->second;
-    if (session.is_live || state_.HeldBlocks(it->first) > 0 || !IsOver(session) ||
-        !session.claims.empty()) {
+    const auto& [id, session] = *it;
+    const bool is_left =
+        IsSliced() ? state_.HeldBlocks(id) > 0 || !IsForgotten(id, *seen_) : Leftovers(id) > 0;
+    if (session.is_live || !state_.IsOver(id) || is_left) {
       ++it;
       continue;
     }
-    expected_.push_back({.kind = Kind::kForgotten, .session = it->first});
+    expected_.push_back({.kind = Kind::kForgotten, .session = id});
     it = state_.sessions.erase(it);
   }
 }

@@ -73,7 +73,7 @@ TEST_CASE("The ledger agrees with the model where sessions have guarantees") {
   RunPools(options);
 }
 
-TEST_CASE("The ledger agrees with the model with guarantees, a quota and slices") {
+TEST_CASE("The ledger agrees with the model with guarantees and a quota and slices") {
   RunOptions options = SmallPool(12);
   options.sessions = 5;
   options.max_guarantee = 3;

@@ -21,8 +21,13 @@ bool LedgerModel::ServeOneWaiter() {
       uint32_t take = 0;
       const AllocCall call = waiter.Call();
       const bool is_first = IsFirst(call, waiter.id);
-      const Verdicts verdicts = CheckRoom(call, is_first, &take);
+      const Verdicts verdicts = CheckAlloc(call, is_first, &take);
       if (verdicts.front().detail.reason == Reason::kPoolFull) continue;
+      // In the middle of a call it is not known how much of a slice is dropped: see Finish.
+      const SeenGrant grant = FindGrant(waiter.id, *seen_);
+      if (IsSliced() && verdicts.front().ok() && grant.fill == nullptr && grant.answer == nullptr) {
+        continue;
+      }
       if (!verdicts.front().ok() && !is_first) continue;
       const PendingId id = waiter.id;
       const std::string request = waiter.request;
@@ -52,10 +57,11 @@ void LedgerModel::ServeWaiter(PendingId id, const AllocCall& call, const std::st
   Serve(id, call, request, take, grant.fill == nullptr ? grant.answer : nullptr);
   if (!complaint_.empty() || grant.fill != nullptr) return;
   AllocAnswer answer = *grant.answer;
-  answer.available = state_.Available(session);
+  answer.available = Told(state_.Available(session));
   expected_.push_back(
       {.kind = Kind::kAllocDone, .id = id, .verdicts = Ok(), .answer = answer, .is_grant = true});
-  Remember(session, call.idempotency_key, request, answer);
+  // It is remembered as it was told.
+  Remember(session, call.idempotency_key, request, *grant.answer);
 }
 
 void LedgerModel::RemoveWaiter(PendingId id) {
@@ -89,7 +95,8 @@ void LedgerModel::FillDone(PendingId id, const absl::Status& status, TimePoint n
   }
   for (const BlockRef& ref : fill.blocks) {
     const uint32_t block = ToIndex(ref.block);
-    if (!status.ok() && state_.IsLive(fill.session) && state_.RefCount(block, fill.session) > 0) {
+    if (!status.ok() && state_.IsLive(fill.session) && state_.RefCount(block, fill.session) > 0 &&
+        state_.blocks[block].generation == ref.generation) {
       DropRef(block, fill.session, TraceOperation::kDec);
     }
   }
@@ -99,11 +106,11 @@ void LedgerModel::FillDone(PendingId id, const absl::Status& status, TimePoint n
     FreeAllDone();
     // The order of the blocks is the ledger's.
     answer.blocks = fill.blocks;
-    answer.available = state_.Available(fill.session);
+    answer.available = Told(state_.Available(fill.session));
     expected_.push_back(
         {.kind = Kind::kAllocDone, .id = fill.answer, .verdicts = Ok(), .answer = answer});
-    if (grant.answer != nullptr) answer.blocks = grant.answer->blocks;
-    Remember(fill.session, fill.key, fill.request, answer);
+    Remember(fill.session, fill.key, fill.request,
+             grant.answer == nullptr ? answer : *grant.answer);
   } else if (is_wanted) {
     expected_.push_back(
         {.kind = Kind::kAllocDone, .id = fill.answer, .verdicts = Error(status.code())});

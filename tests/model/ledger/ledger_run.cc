@@ -11,6 +11,8 @@ namespace kvpool::test {
 namespace {
 
 constexpr size_t kLogLines = 40;
+// Far more than it takes to end everything.
+constexpr uint32_t kDrainSteps = 10'000;
 constexpr Duration kTick = std::chrono::microseconds(1);
 constexpr absl::string_view kTenants[] = {"alpha", "beta"};
 
@@ -35,7 +37,13 @@ LedgerRun::LedgerRun(const RunOptions& options, uint64_t seed)
 std::string LedgerRun::Run(uint32_t steps) {
   uint32_t step = 0;
   for (; step < steps && failure_.empty(); ++step) Step();
-  while (failure_.empty() && !model_.state().sessions.empty()) DrainStep();
+  const ModelState& state = model_.state();
+  uint32_t left = kDrainSteps;
+  while (failure_.empty() &&
+         !(state.sessions.empty() && state.fills.empty() && state.pins.empty())) {
+    if (left-- == 0) failure_ = "there is no end to what ended sessions hold";
+    DrainStep();
+  }
   if (failure_.empty()) failure_ = CheckAllIsFree();
   if (failure_.empty()) return {};
   return absl::StrCat("step ", step, ": ", failure_, "\nthe last calls:\n",
@@ -145,6 +153,9 @@ void LedgerRun::Follow(const std::string& call, const std::string& result, const
   log_.push_back(line);
   if (log_.size() > kLogLines) log_.pop_front();
   failure_ = model_.Check(ledger_, seen);
+  if (failure_.empty()) return;
+  log_.push_back("the ledger's blocks then:");
+  for (const BlockInfo& info : seen.blocks) log_.push_back(ToText(info));
 }
 
 // Mostly a little; at times up to what falls due next, to just before it, or far past it.

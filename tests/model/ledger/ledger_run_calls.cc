@@ -119,6 +119,8 @@ void LedgerRun::ProcessGone() {
     }
   }
   if (known.empty()) return;
+  // Nothing says whose claims end first where several do at one time.
+  if (options_.ledger.claim_grace > Duration(0)) now_ += Some(1);
   const ProcessId process = OneOf(known);
   ledger_.ProcessGone(process, now_);
   const Seen seen = Look();
@@ -134,7 +136,7 @@ void LedgerRun::Alloc() {
   call.allow_partial = random_.OneIn(6);
   if (random_.OneIn(2) && (!call.allow_partial || random_.OneIn(10))) {
     call.wait = random_.OneIn(10) ? Some(100) : Some(15);
-    if (random_.OneIn(30)) call.wait = Duration(0);
+    if (random_.OneIn(30) && !call.allow_partial) call.wait = Duration(0);
   }
   call.fill = AnyFill();
   std::vector<BlockRef> release;

@@ -38,22 +38,36 @@ bool ModelState::IsLive(const SessionId& session) const {
   return it != sessions.end() && it->second.is_live;
 }
 
-bool ModelState::IsPast(ProcessId process) const {
-  const auto it = gone.find(process);
-  return it != gone.end() && it->second + options.claim_grace <= now;
+std::set<ProcessId> ModelState::Claimants(const SessionId& id) const {
+  std::set<ProcessId> all;
+  for (const auto& [other, session] : sessions) {
+    if ((other == id || session.joined == id) && !session.is_vouched) {
+      all.insert(session.processes.begin(), session.processes.end());
+    }
+  }
+  return all;
 }
 
-bool ModelState::AreAllPast(const Session& session) const {
-  return std::ranges::all_of(session.processes, [this](ProcessId p) { return IsPast(p); });
+std::optional<TimePoint> ModelState::ClaimsEnd(const SessionId& id) const {
+  for (const ProcessId process : Claimants(id)) {
+    if (!gone.contains(process)) return {};
+  }
+  const TimePoint last = sessions.at(id).last_gone;
+  return last == TimePoint::min() ? last : last + options.claim_grace;
+}
+
+bool ModelState::IsOver(const SessionId& id) const {
+  const auto end = ClaimsEnd(id);
+  return sessions.at(id).is_vouched || (end.has_value() && *end <= now);
 }
 
 bool ModelState::IsClaimed(uint32_t block) const {
-  return std::ranges::any_of(sessions, [&](const auto& entry) {
-    const auto& [id, session] = entry;
-    return session.claims.contains(block) && RefCount(block, id) == 0 &&
-           (!session.joined.has_value() || IsLive(*session.joined) ||
-            RefCount(block, *session.joined) == 0);
-  });
+  return std::ranges::any_of(
+      sessions, [block](const auto& entry) { return entry.second.claims.contains(block); });
+}
+
+bool ModelState::MayHideClaim(uint32_t block) const {
+  return options.limits.reclaim_slice < options.num_blocks && !blocks[block].refs.empty();
 }
 
 bool ModelState::IsPinned(uint32_t block) const {
@@ -63,10 +77,13 @@ bool ModelState::IsPinned(uint32_t block) const {
 }
 
 bool ModelState::MustWait(const Pin& pin) const {
+  bool is_earlier = true;
   for (const Pin& other : pins) {
-    if (other.id == pin.id) return false;
-    if (NamesAny(pin.writes, other.reads) || NamesAny(pin.writes, other.writes) ||
-        NamesAny(pin.reads, other.writes)) {
+    if (other.id == pin.id) {
+      is_earlier = false;
+    } else if ((is_earlier || other.is_granted) &&
+               (NamesAny(pin.writes, other.reads) || NamesAny(pin.writes, other.writes) ||
+                NamesAny(pin.reads, other.writes))) {
       return true;
     }
   }
@@ -129,12 +146,15 @@ uint32_t ModelState::Promised() const {
   return promised;
 }
 
-uint32_t ModelState::Available(const SessionId& session, bool is_first) const {
+uint32_t ModelState::Unreserved(const SessionId& session, bool is_first) const {
   const uint32_t free = CountBlocks(BlockState::kFree);
   const uint32_t promised = Promised();
   const uint32_t own = std::min(free, Unfilled(session));
-  const uint32_t others = is_first && free > promised ? free - promised : 0;
-  return std::min(own + others, QuotaLeft(sessions.at(session).tenant));
+  return own + (is_first && free > promised ? free - promised : 0);
+}
+
+uint32_t ModelState::Available(const SessionId& session, bool is_first) const {
+  return std::min(Unreserved(session, is_first), QuotaLeft(sessions.at(session).tenant));
 }
 
 uint32_t ModelState::Available(const SessionId& session) const {
@@ -165,21 +185,11 @@ std::optional<TimePoint> ModelState::NextDeadline() const {
     for (const Waiter& waiter : queue) Lower(&least, waiter.deadline);
   }
   for (const auto& [id, session] : sessions) {
-    if (!session.is_live && !session.is_vouched && !AreAllPast(session)) {
+    if (!session.is_live && !IsOver(id)) {
       Lower(&least, ClaimsEnd(id));
     }
   }
   return least;
-}
-
-std::optional<TimePoint> ModelState::ClaimsEnd(const SessionId& id) const {
-  TimePoint last;
-  for (const ProcessId process : sessions.at(id).processes) {
-    const auto it = gone.find(process);
-    if (it == gone.end()) return {};
-    last = std::max(last, it->second + options.claim_grace);
-  }
-  return last;
 }
 
 LedgerCounts ModelState::Counts() const {
@@ -194,7 +204,7 @@ LedgerCounts ModelState::Counts() const {
 bool ModelState::IsIdle() const {
   return std::ranges::none_of(sessions, [this](const auto& entry) {
     const Session& session = entry.second;
-    return session.is_live || (!session.is_vouched && !AreAllPast(session));
+    return session.is_live || !IsOver(entry.first);
   });
 }
 

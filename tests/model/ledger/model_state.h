@@ -40,7 +40,8 @@ struct ModelState {
     uint32_t uid = 0;
     TimePoint open_time, last_call;
     Duration ttl{};
-    std::set<ProcessId> processes;  // Also those that are gone.
+    std::set<ProcessId> processes;           // Also those that are gone.
+    TimePoint last_gone = TimePoint::min();  // When the last that is gone went.
     std::optional<ProcessId> stream = {};
     std::optional<SessionId> joined = {};
     uint32_t guarantee = 0;
@@ -81,15 +82,19 @@ struct ModelState {
   explicit ModelState(const LedgerOptions& ledger_options);
 
   bool IsLive(const SessionId& session) const;
-  // Whether `process` is gone, and its claims' grace is over.
-  bool IsPast(ProcessId process) const;
-  bool AreAllPast(const Session& session) const;
-  // A claim is one once the references of the session that held the block are dropped.
-  bool IsClaimed(uint32_t block) const;
-  // When the last process of a session that ended is past; absent: not known yet.
+  // The processes in whose name the session claims: its own, and those of sessions that joined it.
+  std::set<ProcessId> Claimants(const SessionId& session) const;
+  // When the last of them has been gone for the grace; absent: not known yet.
   std::optional<TimePoint> ClaimsEnd(const SessionId& session) const;
+  // Whether an end of the session leaves, or left, nobody to claim.
+  bool IsOver(const SessionId& session) const;
+  bool IsClaimed(uint32_t block) const;
+  // Whether a claim on the block may not show yet: where a session's end takes more than a slice,
+  // it shows at the latest when the last reference goes.
+  bool MayHideClaim(uint32_t block) const;
   bool IsPinned(uint32_t block) const;
-  // Whether `pin` must wait for one that came before it.
+  // Whether `pin` must wait: for one that came before it, or, where a block was given out anew
+  // while it waited, for that block's fill.
   bool MustWait(const Pin& pin) const;
   BlockState StateOf(uint32_t block) const;
   uint32_t RefCount(uint32_t block) const;
@@ -105,6 +110,8 @@ struct ModelState {
   // What an Alloc of the session's would get at most; `is_first`: nobody waits before it.
   uint32_t Available(const SessionId& session, bool is_first) const;
   uint32_t Available(const SessionId& session) const;
+  // The same without the quota.
+  uint32_t Unreserved(const SessionId& session, bool is_first) const;
 
   // When an unattached session expires, as things stand.
   std::optional<TimePoint> Expiry(const SessionId& session) const;
@@ -118,8 +125,8 @@ struct ModelState {
   // Free blocks, the next one last. Inside a group the order of freeing is the ledger's secret.
   std::vector<std::set<uint32_t>> free_groups;
   std::map<SessionId, Session> sessions;  // Until they are forgotten.
-  std::map<ProcessId, TimePoint> gone;    // When each process went.
-  std::vector<Waiter> waiters[2];         // By WaitQueue.
+  std::set<ProcessId> gone;
+  std::vector<Waiter> waiters[2];  // By WaitQueue.
   std::vector<Fill> fills;
   std::vector<Pin> pins;  // As they came; fills are pins too.
 };

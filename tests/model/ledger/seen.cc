@@ -18,15 +18,30 @@ SeenGrant FindGrant(PendingId id, const Seen& seen) {
   return grant;
 }
 
+bool IsPinGranted(PendingId id, const Seen& seen) {
+  return std::ranges::any_of(seen.events, [&](const LedgerEvent& event) {
+    const auto* done = std::get_if<PinDone>(&event);
+    return done != nullptr && done->id == id && done->status.ok();
+  });
+}
+
+bool IsForgotten(const SessionId& id, const Seen& seen) {
+  return std::ranges::any_of(seen.events, [&](const LedgerEvent& event) {
+    const auto* forgotten = std::get_if<SessionForgotten>(&event);
+    return forgotten != nullptr && forgotten->id == id;
+  });
+}
+
 bool IsNamedByAny(uint32_t block, const Seen& seen) {
-  const auto is_it = [block](BlockId id) { return ToIndex(id) == block; };
+  const BlockRef ref{.block = BlockId{block}, .generation = seen.blocks[block].generation};
   return std::ranges::any_of(seen.events, [&](const LedgerEvent& event) {
     if (const auto* fill = std::get_if<FillNeeded>(&event)) {
-      return std::ranges::any_of(fill->zero, is_it) || std::ranges::any_of(fill->poison, is_it);
+      return std::ranges::count(fill->zero, ref.block) > 0 ||
+             std::ranges::count(fill->poison, ref.block) > 0;
     }
     const auto* done = std::get_if<AllocDone>(&event);
     return done != nullptr && done->result.ok() &&
-           std::ranges::any_of(done->result->blocks, is_it, &BlockRef::block);
+           std::ranges::count(done->result->blocks, ref) > 0;
   });
 }
 

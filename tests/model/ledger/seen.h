@@ -22,7 +22,10 @@ struct SeenGrant {
 };
 SeenGrant FindGrant(PendingId id, const Seen& seen);
 
-// Whether a grant, or the fills of one, names the block.
+// Whether a pin that waited was granted, or a session forgotten.
+bool IsPinGranted(PendingId id, const Seen& seen);
+bool IsForgotten(const SessionId& id, const Seen& seen);
+// Whether a grant, or the fills of one, names the block at the generation that it has.
 bool IsNamedByAny(uint32_t block, const Seen& seen);
 
 }  // namespace kvpool::test

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "core/ledger/events.h"
 
 namespace kvpool::test {
+
+// Stands for any number of blocks, where it is not known.
+inline constexpr uint32_t kAnyNumber = UINT32_MAX;
 
 // One way in which a call may end.
 struct Verdict {
