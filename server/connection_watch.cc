@@ -215,7 +215,7 @@ UniqueFd ConnectionWatch::Renumber(UniqueFd fd) {
 }
 
 bool ConnectionWatch::Enter(size_t listener, const UniqueFd& fd, UniqueFd watch,
-                            std::shared_ptr<const Peer> peer) {
+                            const std::shared_ptr<const Peer>& peer) {
   const uint64_t id = peer->connection;
   const int watched = watch.get();
   {

@@ -77,7 +77,8 @@ class ConnectionWatch {
   // Gives the connection a descriptor number that has not been used for long, where it can.
   UniqueFd Renumber(UniqueFd fd);
   // Hands the connection over. False, changing nothing, where it cannot be watched.
-  bool Enter(size_t listener, const UniqueFd& fd, UniqueFd watch, std::shared_ptr<const Peer> peer);
+  bool Enter(size_t listener, const UniqueFd& fd, UniqueFd watch,
+             const std::shared_ptr<const Peer>& peer);
   // The connection was closed, at either end.
   void MarkClosing(uint64_t connection);
   // Forgets the connections that gRPC has closed too.
