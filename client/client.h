@@ -9,7 +9,7 @@
 
 namespace kvpool::client {
 
-class ClientCore;
+struct ClientCore;
 
 // A worker's connection to the kvpool daemon of its node.
 //
