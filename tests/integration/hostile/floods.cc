@@ -5,7 +5,6 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
