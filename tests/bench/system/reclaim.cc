@@ -41,8 +41,7 @@ void WaitUntilGone(int pidfd) {
 // Calls of another session, timed until told to stop.
 class Bystander {
  public:
-  Bystander(const test::DaemonProcess& daemon, RawSession& session)
-      : daemon_(daemon), session_(session), block_(session.Alloc(1)) {}
+  explicit Bystander(RawSession& session) : session_(session), block_(session.Alloc(1)) {}
 
   Samples Usual(int calls) {
     Samples samples;
@@ -67,7 +66,6 @@ class Bystander {
     session_.DecRef(block_);
   }
 
-  const test::DaemonProcess& daemon_;
   RawSession& session_;
   const v1::Blocks block_;
   std::atomic<bool> stop_ = false;
@@ -79,7 +77,7 @@ void Measure(uint32_t count, int rounds, double limit_microseconds) {
   test::DaemonProcess daemon({.pools_json = PoolJson(count + 1)});
   RawSession waiting(daemon.Connect(daemon.worker_socket()), "reclaim");
   RawSession other(daemon.Connect(daemon.worker_socket()), "reclaim");
-  Bystander bystander(daemon, other);
+  Bystander bystander(other);
   const double usual = bystander.Usual(2'000).Percentile(99);
 
   Samples reclaim;
