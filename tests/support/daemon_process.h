@@ -18,10 +18,10 @@ namespace kvpool::test {
 class DaemonProcess {
  public:
   struct Options {
-    std::string pools_json = "[]";         // `DaemonConfig.pools`.
-    std::string listeners_json;            // Empty: one worker's and one operator's.
-    std::vector<std::string> flags;        // Beside --config.
-    std::vector<std::string> environment;  // NAME=value.
+    std::string pools_json = "[]";           // `DaemonConfig.pools`.
+    std::string listeners_json{};            // Empty: one worker's and one operator's.
+    std::vector<std::string> flags{};        // Beside --config.
+    std::vector<std::string> environment{};  // NAME=value.
     bool wait_until_serving = true;
   };
 

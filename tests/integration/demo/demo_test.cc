@@ -1,0 +1,58 @@
+// The demo, on a short text: it succeeds, and a wrong byte makes it fail.
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+
+#include "tests/integration/support/node.h"
+#include "tests/support/catch.h"
+
+namespace kvpool::test {
+namespace {
+
+struct Run {
+  int code = 0;
+  std::string out;
+};
+
+Run RunDemo(Node& node, const std::vector<std::string>& flags) {
+  std::vector<std::string> arguments = {
+      KVPOOL_DEMO, "run", "--socket=" + node.daemon().worker_socket(), "--pool=llama",
+      "--text=Sixty-four bytes of text make four blocks of sixteen tokens each."};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  ChildProcess process({.arguments = std::move(arguments),
+                        .environment = {},
+                        .stderr_path = node.daemon().directory().File("demo"),
+                        .uid = std::nullopt});
+  Run run;
+  run.out = process.ReadAll();
+  run.code = process.Wait();
+  return run;
+}
+
+// Llama-3.1-8B's geometry: 2 MiB a block.
+DaemonProcess::Options LlamaPool() {
+  return {.pools_json = R"([{"name": "llama", "num_layers": 32, "num_kv_heads": 8, "head_dim": 128,
+                            "dtype": "bf16", "num_blocks": 64}])"};
+}
+
+TEST_CASE("The demo shares KV between processes without a copy and gets a killed worker's back") {
+  Node node(LlamaPool());
+  const Run run = RunDemo(node, {});
+  INFO(run.out);
+  CHECK(run.code == 0);
+  CHECK(absl::StrContains(run.out,
+                          "killed with SIGKILL; the pool has 0 held, 0 quarantined, 64 free"));
+  node.CheckAllIsBack();
+}
+
+TEST_CASE("The demo fails where one byte of the KV is wrong") {
+  Node node(LlamaPool());
+  const Run run = RunDemo(node, {"--flip_byte"});
+  INFO(run.out);
+  CHECK(run.code == 1);
+  node.CheckAllIsBack();
+}
+
+}  // namespace
+}  // namespace kvpool::test

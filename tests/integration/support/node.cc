@@ -1,0 +1,158 @@
+#include "tests/integration/support/node.h"
+
+#include <algorithm>
+
+#include "tests/support/catch.h"
+#include "tests/support/eventually.h"
+
+namespace kvpool::test {
+namespace {
+
+// gRPC starts and ends threads as the load asks for, each with two mappings and an arena of
+// malloc's; a leak of one a connection or a session is far more in the cases that look for it.
+constexpr size_t kThreadSlack = 16;
+constexpr size_t kMapSlack = 64;
+
+}  // namespace
+
+std::string PoolJson(const std::string& name, uint32_t num_blocks, const std::string& more) {
+  return R"({"name": ")" + name + R"(", "num_blocks": )" + std::to_string(num_blocks) +
+         R"(, "num_layers": 2, "num_kv_heads": 2, "head_dim": 16, "dtype": "bf16")" + more + "}";
+}
+
+std::string OnePool(uint32_t num_blocks, const std::string& more) {
+  return "[" + PoolJson("p", num_blocks, more) + "]";
+}
+
+// The node waits on its own connection: another's descriptors might still be there when it looks.
+DaemonProcess::Options Node::NotWaiting(DaemonProcess::Options options) {
+  options.wait_until_serving = false;
+  return options;
+}
+
+Node::Node(DaemonProcess::Options options)
+    : daemon_(NotWaiting(std::move(options))),
+      eyes_(std::make_unique<RawClient>(daemon_.Connect(daemon_.operator_socket()))),
+      hands_(std::make_unique<RawClient>(daemon_.Connect(daemon_.worker_socket()))) {
+  const bool is_serving = Eventually([&] {
+    const auto health = eyes_->Health();
+    return health.ok() && *health == grpc::health::v1::HealthCheckResponse::SERVING;
+  });
+  INFO(daemon_.Log());
+  REQUIRE(is_serving);
+  REQUIRE(Said(hands_->GetDaemon()) == "OK");
+  before_ = Look();
+}
+
+RawClient* Node::Connect() {
+  clients_.push_back(std::make_unique<RawClient>(daemon_.Connect(daemon_.worker_socket())));
+  return clients_.back().get();
+}
+
+v1::PoolStatus Node::Pool(const std::string& name) {
+  absl::StatusOr<v1::PoolStatus> pool = eyes_->GetPool(name);
+  REQUIRE(Said(pool) == "OK");
+  return *std::move(pool);
+}
+
+bool Node::BecomeFree(uint32_t count) {
+  return Eventually([&] { return Pool().free_blocks() == count; });
+}
+
+bool Node::BecomeWaiting(uint32_t count) {
+  return Eventually([&] { return Pool().waiting_calls() == count; });
+}
+
+std::vector<v1::PoolStatus> Node::Pools() {
+  absl::StatusOr<std::vector<v1::PoolStatus>> pools = eyes_->ListPools();
+  REQUIRE(Said(pools) == "OK");
+  return *std::move(pools);
+}
+
+void Node::CheckPool(const v1::PoolStatus& pool) {
+  const std::string& name = pool.layout().spec().name();
+  CAPTURE(name);
+  const uint64_t total = pool.layout().num_blocks();
+  CHECK(uint64_t{pool.free_blocks()} + pool.cached_blocks() + pool.held_blocks() +
+            pool.quarantined_blocks() ==
+        total);
+
+  v1::ListBlocksRequest request;
+  request.set_pool(name);
+  const auto blocks = eyes_->ListBlocks(request);
+  const auto sessions = eyes_->ListSessions(name);
+  REQUIRE(Said(blocks) == "OK");
+  REQUIRE(Said(sessions) == "OK");
+  REQUIRE(blocks->size() == total);
+  uint64_t of_blocks = 0;
+  uint64_t held = 0;
+  for (const v1::BlockStatus& block : *blocks) {
+    of_blocks += block.ref_count();
+    held += block.state() == v1::BlockStatus::STATE_HELD ? 1U : 0U;
+  }
+  uint64_t of_sessions = 0;
+  for (const v1::SessionStatus& session : *sessions) of_sessions += session.references();
+  CHECK(of_blocks == of_sessions);
+  CHECK(held == pool.held_blocks());
+}
+
+void Node::CheckCounts() {
+  for (const v1::PoolStatus& pool : Pools()) CheckPool(pool);
+}
+
+void Node::CheckDrain(const v1::PoolStatus& pool) {
+  v1::OpenSessionRequest request;
+  request.set_pool(pool.layout().spec().name());
+  const auto session = RawSession::Open(*hands_, request);
+  REQUIRE(Said(session) == "OK");
+  const uint32_t limit = (*session)->opened().limits().max_blocks_per_call();
+  std::vector<bool> is_taken(pool.layout().num_blocks(), false);
+  size_t count = 0;
+  size_t distinct = 0;
+  while (true) {
+    const auto blocks = (*session)->AllocUpTo(std::min(limit, pool.layout().num_blocks()));
+    REQUIRE(Said(blocks) == "OK");
+    if (blocks->block_ids().empty()) break;
+    count += static_cast<size_t>(blocks->block_ids_size());
+    for (const uint32_t id : blocks->block_ids()) {
+      distinct += is_taken.at(id) ? 0U : 1U;
+      is_taken[id] = true;
+    }
+  }
+  CHECK(count == pool.layout().num_blocks());
+  CHECK(distinct == count);
+  CHECK(Said((*session)->Alloc(1)) == "RESOURCE_EXHAUSTED POOL_FULL");
+  CHECK(Said((*session)->Close()) == "OK");
+}
+
+void Node::CheckAllIsBack() {
+  clients_.clear();
+  const bool all_left = Eventually([&] {
+    for (const v1::PoolStatus& pool : Pools()) {
+      if (pool.sessions() > 0 || pool.free_blocks() != pool.layout().num_blocks()) return false;
+    }
+    return true;
+  });
+  CHECK(all_left);
+  for (const v1::PoolStatus& pool : Pools()) {
+    CheckPool(pool);
+    CheckDrain(pool);
+  }
+  // A connection that is closing has its descriptors a moment longer.
+  Footprint after;
+  const bool is_back = Eventually([&] {
+    after = Look();
+    return after.fds <= before_.fds && after.threads <= before_.threads + kThreadSlack &&
+           after.maps <= before_.maps + kMapSlack;
+  });
+  CAPTURE(before_.fds, after.fds, before_.threads, after.threads, before_.maps, after.maps);
+  CHECK(is_back);
+  CHECK(daemon_.process().IsRunning());
+}
+
+Node::Footprint Node::Look() const {
+  return {
+      .fds = daemon_.CountFds(), .threads = daemon_.CountThreads(), .maps = daemon_.CountMaps()};
+}
+
+}  // namespace kvpool::test

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "tests/support/child_process.h"
+
+namespace kvpool::test {
+
+// A worker in a process of its own, on the client library: tests/integration/worker says which
+// commands it takes. Killed when destroyed. Not thread-safe.
+class Worker {
+ public:
+  // Of the daemon at that socket. With a session in the pool unless `pool` is empty.
+  explicit Worker(const std::string& socket, const std::string& pool = "p",
+                  const std::string& name = "worker");
+
+  // Gives it a command and waits for its answer; "(gone)" where it has ended instead.
+  std::string Ask(const std::string& command);
+  // Gives it a command whose answer Answer waits for.
+  void Tell(const std::string& command) { process_.WriteLine(command); }
+  std::string Answer();
+
+  // Closes its session and ends: "ok" where both went well.
+  std::string Leave();
+
+  ChildProcess& process() { return process_; }
+  pid_t pid() const { return process_.pid(); }
+  int Kill() { return process_.Kill(); }
+
+ private:
+  ChildProcess process_;
+};
+
+}  // namespace kvpool::test
