@@ -140,6 +140,7 @@ absl::StatusOr<uint32_t> AllocDesk::Judge(const Session& session, uint32_t count
 absl::StatusOr<uint32_t> AllocDesk::JudgeReclaiming(Session& session, const AllocCall& call,
                                                     TimePoint now) {
   while (true) {
+    if (!call.release.empty()) reclaimer_.FinishClaims(session);
     KVPOOL_ASSIGN_OR_RETURN(const DropEffect effect,
                             state_.references.CheckDrop(session, call.release));
     const bool is_first = state_.waits.is_clear(call.queue);
@@ -148,13 +149,13 @@ absl::StatusOr<uint32_t> AllocDesk::JudgeReclaiming(Session& session, const Allo
     const bool is_short = !count.ok() || *count < call.count;
     if (!is_short || !reclaimer_.has_work()) return count;
     reclaimer_.Run(state_.options.limits.reclaim_slice, now);
-    Serve(now);
+    // What came free is for those who wait before this call, then for it.
+    Serve(now, call.queue);
   }
 }
 
 AllocOutcome AllocDesk::Give(Session& session, const Demand& demand, PendingId id, TimePoint now) {
   const Cause cause = {"Alloc", session.id, now};
-  if (!demand.release.empty()) reclaimer_.FinishClaims(session);
   for (const BlockRef& ref : demand.release) state_.references.Drop(session, ref.block, cause);
   AllocAnswer answer;
   answer.blocks.reserve(demand.count);
@@ -244,7 +245,7 @@ absl::StatusOr<AllocOutcome> AllocDesk::Wait(Session& session, const AllocCall& 
   return AllocOutcome{.pending = id, .answer = {}};
 }
 
-void AllocDesk::Serve(TimePoint now) {
+void AllocDesk::Serve(TimePoint now, WaitQueue last) {
   bool has_served = true;
   while (has_served) {
     has_served = false;
@@ -255,7 +256,7 @@ void AllocDesk::Serve(TimePoint now) {
       }
     }
     while (WaitingCall* call = state_.waits.front()) {
-      if (!ServeOne(*call, /*is_first=*/true, now)) break;
+      if (call->queue > last || !ServeOne(*call, /*is_first=*/true, now)) break;
       has_served = true;
     }
   }
@@ -290,10 +291,12 @@ bool AllocDesk::ServeOne(WaitingCall& call, bool is_first, TimePoint now) {
 }
 
 const absl::StatusOr<DropEffect>& AllocDesk::EffectOf(WaitingCall& call) {
+  Session& session = state_.sessions.at(call.session);
+  if (!call.release.empty()) reclaimer_.FinishClaims(session);
   const uint64_t changes = state_.references.blocks().watched_changes();
   if (!call.effect.has_value() || call.effect_changes != changes) {
     state_.references.Watch(call.release);
-    call.effect = state_.references.CheckDrop(state_.sessions.at(call.session), call.release);
+    call.effect = state_.references.CheckDrop(session, call.release);
     call.effect_changes = changes;
   }
   return *call.effect;

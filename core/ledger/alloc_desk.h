@@ -30,8 +30,8 @@ class AllocDesk {
   void FillDone(PendingId id, const absl::Status& status, TimePoint now);
   // Withdraws a waiting call. False where no such call waits.
   bool Cancel(PendingId id, TimePoint now);
-  // Serves whom it can of those who wait.
-  void Serve(TimePoint now);
+  // Serves whom it can of those who wait, down to those in `last`.
+  void Serve(TimePoint now, WaitQueue last = WaitQueue::kAdmit);
   // A call's wait is over.
   void EndWait(PendingId id, TimePoint now);
   // Answers a pending call of a session that ended. False where no such call is pending.

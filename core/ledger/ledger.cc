@@ -167,7 +167,7 @@ void Ledger::Advance(TimePoint now) {
     const bool is_session_due = session.has_value() && session->time <= now;
     const bool is_wait_due = wait.has_value() && wait->first <= now;
     if (is_session_due && (!is_wait_due || session->time <= wait->first)) {
-      desks_.sessions.FallDue(session->session, now);
+      desks_.sessions.FallDue(session->session, {.due = session->time, .now = now});
     } else if (is_wait_due) {
       desks_.allocs.EndWait(wait->second, now);
     } else {

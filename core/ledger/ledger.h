@@ -113,7 +113,7 @@ class Ledger {
   // --- Time ---
 
   // Does what fell due, in the order in which it did, sessions before waits: sessions that
-  // expire, waits that end, claims whose grace is over.
+  // expire, waits that end (their calls have run until `now`), claims whose grace is over.
   void Advance(TimePoint now);
   // When Advance has something to do next; absent: never, as things stand.
   std::optional<TimePoint> NextDeadline() const;

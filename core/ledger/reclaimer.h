@@ -24,7 +24,7 @@ class Reclaimer {
   // A session that had joined `parent` and ended claims, in slices, what `parent` holds now.
   void ClaimOfParent(Session& session, Session& parent);
   void StopClaiming(Session& session);
-  // Completes such claims: before a block that `parent` holds is let go.
+  // Completes such claims: before a block that `parent` holds is let go, or judged as if it were.
   void FinishClaims(Session& parent) {
     if (!parent.claiming_members.empty()) FinishClaimsSlowly(parent);
   }

@@ -91,7 +91,7 @@ absl::Status SessionDesk::Attach(const Caller& caller, ProcessId process, TimePo
 void SessionDesk::Detach(const SessionId& id, TimePoint now) {
   Session* session = state_.sessions.Find(id);
   if (session == nullptr || !session->is_live) return;
-  End(*session, SessionEnd::kDetached, /*vouched=*/false, now);
+  End(*session, SessionEnd::kDetached, /*vouched=*/false, {now, now});
 }
 
 absl::Status SessionDesk::Close(const Caller& caller, TimePoint now) {
@@ -100,11 +100,11 @@ absl::Status SessionDesk::Close(const Caller& caller, TimePoint now) {
   if (session->is_vouched) return NothingLeftError(caller.session);
   const SessionSlot parent = session->parent;
   if (session->is_live) {
-    End(*session, SessionEnd::kClosed, /*vouched=*/true, now);
+    End(*session, SessionEnd::kClosed, /*vouched=*/true, {now, now});
   } else {
-    VouchForAll(*session, now);
+    VouchForAll(*session, {now, now});
   }
-  SettleParent(parent, now);
+  SettleParent(parent, {now, now});
   return absl::OkStatus();
 }
 
@@ -113,11 +113,11 @@ absl::Status SessionDesk::Terminate(const SessionId& id, bool release_claims, Ti
   if (session == nullptr || session->is_vouched) return NothingLeftError(id);
   const SessionSlot parent = session->parent;
   if (session->is_live) {
-    End(*session, SessionEnd::kTerminated, release_claims, now);
+    End(*session, SessionEnd::kTerminated, release_claims, {now, now});
   } else if (release_claims) {
-    VouchForAll(*session, now);
+    VouchForAll(*session, {now, now});
   }
-  SettleParent(parent, now);
+  SettleParent(parent, {now, now});
   return absl::OkStatus();
 }
 
@@ -128,29 +128,29 @@ void SessionDesk::ProcessGone(ProcessId process, TimePoint now) {
     if (session == nullptr) continue;
     const SessionSlot parent = session->parent;
     if (session->is_live && session->attached_to == process) {
-      End(*session, SessionEnd::kProcessGone, /*vouched=*/false, now);
+      End(*session, SessionEnd::kProcessGone, /*vouched=*/false, {now, now});
     } else {
-      Settle(*session, now);
+      Settle(*session, {now, now});
     }
-    SettleParent(parent, now);
+    SettleParent(parent, {now, now});
   }
 }
 
-void SessionDesk::FallDue(SessionSlot slot, TimePoint now) {
+void SessionDesk::FallDue(SessionSlot slot, const Moment& moment) {
   Session& session = state_.sessions.at(slot);
   const SessionSlot parent = session.parent;
   if (session.is_live) {
-    End(session, SessionEnd::kExpired, /*vouched=*/false, now);
+    End(session, SessionEnd::kExpired, /*vouched=*/false, moment);
   } else {
-    Vouch(session, now);
+    Vouch(session, moment);
   }
-  SettleParent(parent, now);
+  SettleParent(parent, moment);
 }
 
-void SessionDesk::End(Session& session, SessionEnd reason, bool vouched, TimePoint now) {
+void SessionDesk::End(Session& session, SessionEnd reason, bool vouched, const Moment& moment) {
   state_.sessions.MarkEnded(session, reason);
   state_.events.emplace_back(SessionEnded{session.id, reason});
-  EndPending(session, now);
+  EndPending(session, moment.now);
   state_.references.SetGuarantee(session, 0);
   session.retries.Clear();
   if (session.parent != kNoSession && reason != SessionEnd::kClosed &&
@@ -164,8 +164,8 @@ void SessionDesk::End(Session& session, SessionEnd reason, bool vouched, TimePoi
     reclaimer_.StopClaiming(state_.sessions.at(*session.claiming_members.begin()));
   }
   if (vouched) MarkVouched(session);
-  EndMembers(session, vouched, now);
-  if (vouched || !Settle(session, now)) reclaimer_.Begin(session, now);
+  EndMembers(session, vouched, moment);
+  if (vouched || !Settle(session, moment)) reclaimer_.Begin(session, moment.now);
 }
 
 void SessionDesk::EndPending(Session& session, TimePoint now) {
@@ -178,29 +178,29 @@ void SessionDesk::EndPending(Session& session, TimePoint now) {
   }
 }
 
-void SessionDesk::EndMembers(Session& session, bool vouched, TimePoint now) {
+void SessionDesk::EndMembers(Session& session, bool vouched, const Moment& moment) {
   const SessionEnd reason =
       session.end_reason == SessionEnd::kClosed ? SessionEnd::kClosed : SessionEnd::kParentEnded;
   const std::map<uint64_t, SessionSlot> members = session.members;
   for (const auto& [serial, slot] : members) {
     Session& member = state_.sessions.at(slot);
     if (member.is_live) {
-      End(member, reason, vouched, now);
+      End(member, reason, vouched, moment);
     } else if (vouched && !member.is_vouched) {
-      Vouch(member, now);
+      Vouch(member, moment);
     }
   }
 }
 
-void SessionDesk::VouchForAll(Session& session, TimePoint now) {
+void SessionDesk::VouchForAll(Session& session, const Moment& moment) {
   MarkVouched(session);
-  EndMembers(session, /*vouched=*/true, now);
-  reclaimer_.Begin(session, now);
+  EndMembers(session, /*vouched=*/true, moment);
+  reclaimer_.Begin(session, moment.now);
 }
 
-void SessionDesk::Vouch(Session& session, TimePoint now) {
+void SessionDesk::Vouch(Session& session, const Moment& moment) {
   MarkVouched(session);
-  reclaimer_.Begin(session, now);
+  reclaimer_.Begin(session, moment.now);
 }
 
 void SessionDesk::MarkVouched(Session& session) {
@@ -210,21 +210,21 @@ void SessionDesk::MarkVouched(Session& session) {
   reclaimer_.StopClaiming(session);
 }
 
-bool SessionDesk::Settle(Session& session, TimePoint now) {
+bool SessionDesk::Settle(Session& session, const Moment& moment) {
   if (session.is_live || session.is_vouched || session.has_process()) return false;
   const TimePoint end =
-      session.last_gone.has_value() ? *session.last_gone + state_.options.claim_grace : now;
-  if (end > now) {
+      session.last_gone.has_value() ? *session.last_gone + state_.options.claim_grace : moment.due;
+  if (end > moment.due) {
     state_.sessions.SetDeadline(session, end);
     return false;
   }
-  Vouch(session, now);
+  Vouch(session, moment);
   return true;
 }
 
-void SessionDesk::SettleParent(SessionSlot parent, TimePoint now) {
+void SessionDesk::SettleParent(SessionSlot parent, const Moment& moment) {
   if (parent != kNoSession && state_.sessions.has(parent)) {
-    Settle(state_.sessions.at(parent), now);
+    Settle(state_.sessions.at(parent), moment);
   }
 }
 

@@ -231,6 +231,20 @@ TEST_CASE("Ledger's Alloc short of room reclaims by itself before it fails or wa
   SECTION("for a guarantee") { f.Open(3, {.guaranteed_blocks = 60}); }
 }
 
+TEST_CASE("Ledger's Alloc that reclaims goes before those who wait behind it") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/10);
+  options.limits.reclaim_slice = 2;
+  LedgerFixture f(options);
+  const SessionId a = f.Open(1);
+  const SessionId b = f.Open(2);
+  f.Alloc(a, 10);
+  const PendingId admit = f.AllocLater(b, {.count = 3, .queue = WaitQueue::kAdmit});
+  REQUIRE(f.Close(a).ok());
+  CHECK(f.Alloc(b, 9).size() == 9);
+  CHECK(f.Take<AllocDone>().empty());
+  CHECK(f.ledger.Cancel(admit, f.now));
+}
+
 TEST_CASE("Ledger's Alloc short of its quota reclaims by itself") {
   LedgerOptions options = OptionsOf(/*num_blocks=*/100);
   options.max_blocks_per_tenant = 50;

@@ -234,6 +234,48 @@ TEST_CASE("Ledger's member claims in slices, and all the same no block that it c
   f.CheckInvariants();
 }
 
+TEST_CASE("Ledger counts nothing of what an Alloc releases that a member has yet to claim") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/4);
+  options.limits.reclaim_slice = 1;
+  LedgerFixture f(options);
+  const SessionId parent = f.Open(1);
+  const SessionId member = f.Join(2, parent, kMember);
+  const auto blocks = f.Alloc(parent, 4);
+  SECTION("at once") {
+    f.Detach(member);
+    CheckFull(f.TryAlloc(parent, {.count = 1, .release = {blocks[0]}}).status(), 0);
+  }
+  SECTION("waiting") {
+    const SessionId other = f.Open(3);
+    REQUIRE(f.IncRef(other, {blocks[0]}).ok());
+    const PendingId id = f.AllocLater(parent, {.count = 1, .release = {blocks[0]}});
+    f.Detach(member);
+    f.Drop(other, {blocks[0]});
+    CHECK(f.Take<AllocDone>().empty());
+    f.Gone(kMember);
+    f.ledger.Reclaim(100, f.now);
+    CHECK(f.TakeAnswer(id).ok());
+  }
+}
+
+TEST_CASE("Ledger ends a parent's claims at their own time though a member's end before") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/1);
+  options.claim_grace = milliseconds(50);
+  LedgerFixture f(options);
+  const SessionId parent = f.Open(1);
+  f.Join(2, parent, kMember);
+  const SessionId other = f.Open(3, {.process = ProcessId{9}});
+  f.Alloc(parent, 1);
+  f.Detach(parent);
+  f.Gone(kMember);
+  f.Pass(milliseconds(20));
+  f.Gone(kProcess);
+  const PendingId id = f.AllocLater(other, {.count = 1, .wait = milliseconds(40)});
+  f.Pass(seconds(1));
+  CheckFull(f.TakeAnswer(id).status(), 0);
+  CHECK(f.FreeBlocks() == 1);
+}
+
 TEST_CASE("Ledger lets one process be a parent's and a member's at once") {
   LedgerFixture f(/*num_blocks=*/1);
   const SessionId parent = f.Open(1);
