@@ -78,6 +78,7 @@ bool HasPeerPidfd() {
 
 std::vector<const Listener*> Pointers(const std::vector<std::unique_ptr<Listener>>& listeners) {
   std::vector<const Listener*> pointers;
+  pointers.reserve(listeners.size());
   for (const std::unique_ptr<Listener>& listener : listeners) pointers.push_back(listener.get());
   return pointers;
 }
@@ -234,7 +235,7 @@ void Daemon::CreatePools(const std::stop_token& stop) {
 absl::Status Daemon::CreatePool(const PoolSpec& spec, TimePoint deadline,
                                 const std::stop_token& stop) {
   while (true) {
-    const absl::Status status = registry_.Create(spec).status();
+    absl::Status status = registry_.Create(spec).status();
     if (!absl::IsResourceExhausted(status) || Now() >= deadline) return status;
     const MutexLock lock(mutex_);
     const TimePoint retry = std::min(deadline, Now() + kMemoryRetry);

@@ -1,0 +1,204 @@
+#include <signal.h>
+
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include <grpcpp/client_context.h>
+
+#include "kvpool/v1/block.grpc.pb.h"
+#include "tests/support/catch.h"
+#include "tests/support/daemon_process.h"
+#include "tests/support/eventually.h"
+
+namespace kvpool::test {
+namespace {
+
+constexpr char kPools[] =
+    R"([{"name": "p", "num_layers": 1, "num_kv_heads": 1, "head_dim": 64, "num_blocks": 16}])";
+
+using grpc::health::v1::HealthCheckResponse;
+
+HealthCheckResponse::ServingStatus Health(const DaemonProcess& daemon, const std::string& service) {
+  const auto stub = grpc::health::v1::Health::NewStub(daemon.Connect(daemon.operator_socket()));
+  grpc::ClientContext context;
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  HealthCheckResponse response;
+  const grpc::Status status = stub->Check(&context, request, &response);
+  return status.ok() ? response.status() : HealthCheckResponse::UNKNOWN;
+}
+
+// A session in pool "p" that lives for a minute by itself.
+class OpenedSession {
+ public:
+  explicit OpenedSession(const DaemonProcess& daemon)
+      : stub_(v1::BlockService::NewStub(daemon.Connect(daemon.worker_socket()))) {
+    REQUIRE(Open().ok());
+  }
+
+  grpc::Status Open() {
+    grpc::ClientContext context;
+    v1::OpenSessionRequest request;
+    request.set_pool("p");
+    request.mutable_ttl()->set_seconds(60);
+    v1::OpenSessionResponse response;
+    const grpc::Status status = stub_->OpenSession(&context, request, &response);
+    if (status.ok()) id_ = response.session_id();
+    return status;
+  }
+
+  grpc::Status Close() {
+    grpc::ClientContext context;
+    v1::CloseSessionRequest request;
+    request.set_session_id(id_);
+    v1::CloseSessionResponse response;
+    return stub_->CloseSession(&context, request, &response);
+  }
+
+  const std::string& id() const { return id_; }
+  v1::BlockService::Stub& stub() { return *stub_; }
+
+ private:
+  std::unique_ptr<v1::BlockService::Stub> stub_;
+  std::string id_;
+};
+
+bool HasSockets(const DaemonProcess& daemon) {
+  return std::filesystem::exists(daemon.directory().File("worker/kvpool.sock")) ||
+         std::filesystem::exists(daemon.directory().File("operator/kvpool.sock.fd"));
+}
+
+TEST_CASE("A daemon without sessions ends at once and leaves no socket") {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    CAPTURE(signal);
+    DaemonProcess daemon({.pools_json = kPools, .flags = {"--drain_deadline=1h"}});
+    CHECK(HasSockets(daemon));
+    CHECK(Health(daemon, "kvpool.v1.BlockService") == HealthCheckResponse::SERVING);
+    daemon.process().Signal(signal);
+    CHECK(daemon.process().Wait() == 0);
+    CHECK_FALSE(HasSockets(daemon));
+  }
+}
+
+TEST_CASE("A draining daemon tells its streams, refuses new sessions and ends with the last") {
+  DaemonProcess daemon({.pools_json = kPools, .flags = {"--drain_deadline=1h"}});
+  OpenedSession session(daemon);
+  grpc::ClientContext context;
+  v1::KeepAliveRequest request;
+  request.set_session_id(session.id());
+  const auto stream = session.stub().KeepAlive(&context, request);
+  v1::KeepAliveResponse response;
+  REQUIRE(stream->Read(&response));
+  CHECK(response.notice().kind() == v1::Notice::KIND_ATTACHED);
+
+  daemon.process().Signal(SIGTERM);
+  REQUIRE(stream->Read(&response));
+  CHECK(response.notice().kind() == v1::Notice::KIND_DRAINING);
+  CHECK(response.notice().deadline().seconds() == 3600);
+  CHECK(session.Open().error_code() == grpc::StatusCode::UNAVAILABLE);
+  // New connections are still served: who watches health sees the drain.
+  CHECK(Health(daemon, "") == HealthCheckResponse::NOT_SERVING);
+  CHECK(Health(daemon, "kvpool.v1.BlockService") == HealthCheckResponse::NOT_SERVING);
+  CHECK(daemon.process().IsRunning());
+
+  CHECK(session.Close().ok());
+  CHECK_FALSE(stream->Read(&response));
+  CHECK(stream->Finish().ok());
+  CHECK(daemon.process().Wait() == 0);
+}
+
+TEST_CASE("At the drain's deadline the streams end with UNAVAILABLE") {
+  DaemonProcess daemon({.pools_json = kPools, .flags = {"--drain_deadline=100ms"}});
+  OpenedSession session(daemon);
+  grpc::ClientContext context;
+  v1::KeepAliveRequest request;
+  request.set_session_id(session.id());
+  const auto stream = session.stub().KeepAlive(&context, request);
+  v1::KeepAliveResponse response;
+  REQUIRE(stream->Read(&response));
+  daemon.process().Signal(SIGTERM);
+  while (stream->Read(&response)) continue;
+  CHECK(stream->Finish().error_code() == grpc::StatusCode::UNAVAILABLE);
+  CHECK(daemon.process().Wait() == 0);
+}
+
+TEST_CASE("A second signal ends a draining daemon at once") {
+  DaemonProcess daemon({.pools_json = kPools, .flags = {"--drain_deadline=1h"}});
+  const OpenedSession session(daemon);
+  daemon.process().Signal(SIGTERM);
+  REQUIRE(Eventually([&] { return absl::StrContains(daemon.Log(), "event=draining"); }));
+  daemon.process().Signal(SIGTERM);
+  CHECK(daemon.process().Wait() == 128 + SIGTERM);
+  // What it left is replaced.
+  daemon.Start();
+  CHECK(daemon.Stop() == 0);
+}
+
+TEST_CASE("A second daemon on the same sockets is refused, and the first stays reachable") {
+  DaemonProcess first({.pools_json = kPools});
+  DaemonProcess second({.pools_json = "[]",
+                        .listeners_json = R"([{"address": ")" + first.worker_socket() +
+                                          R"(", "role": "ROLE_WORKER"}])",
+                        .wait_until_serving = false});
+  CHECK(second.process().Wait() == 1);
+  CHECK(absl::StrContains(second.Log(),
+                          "another daemon serves " + first.directory().File("worker/kvpool.sock")));
+  const OpenedSession session(first);
+  CHECK_FALSE(session.id().empty());
+}
+
+TEST_CASE("A killed daemon is started again in its place") {
+  DaemonProcess daemon({.pools_json = kPools});
+  for (int i = 0; i < 5; ++i) {
+    CHECK(daemon.process().Kill() == 128 + SIGKILL);
+    daemon.Start();
+    const OpenedSession session(daemon);
+    CHECK_FALSE(session.id().empty());
+  }
+}
+
+TEST_CASE("A wrong config ends the start with file, field and value, and makes nothing") {
+  DaemonProcess daemon(
+      {.pools_json = R"([{"name": "p", "num_blocks": 1.5}])", .wait_until_serving = false});
+  CHECK(daemon.process().Wait() == 1);
+  CHECK(absl::StrContains(daemon.Log(), daemon.directory().File("config.json")));
+  CHECK(absl::StrContains(daemon.Log(), "pools[0].num_blocks: 1.5"));
+  CHECK_FALSE(std::filesystem::exists(daemon.directory().File("worker")));
+}
+
+TEST_CASE("A pool that can never fit ends the start with what it needs and what there is") {
+  DaemonProcess daemon({.pools_json = R"([{"name": "p", "num_layers": 1000, "num_kv_heads": 8,
+                                           "head_dim": 128, "num_blocks": 1000000}])",
+                        .wait_until_serving = false});
+  CHECK(daemon.process().Wait() == 1);
+  CHECK(absl::StrContains(daemon.Log(), "need 32768000000000 bytes"));
+  CHECK(absl::StrContains(daemon.Log(), "available"));
+  CHECK_FALSE(std::filesystem::exists(daemon.directory().File("worker")));
+}
+
+TEST_CASE("A thousand connections leave the daemon as it was") {
+  DaemonProcess daemon({.pools_json = kPools});
+  const auto connect = [&] {
+    const auto stub = grpc::health::v1::Health::NewStub(daemon.Connect(daemon.operator_socket()));
+    grpc::ClientContext context;
+    HealthCheckResponse response;
+    REQUIRE(stub->Check(&context, {}, &response).ok());
+  };
+  for (int i = 0; i < 100; ++i) connect();
+  size_t fds = 0;
+  REQUIRE(Eventually([&] {
+    const size_t count = daemon.CountFds();
+    return std::exchange(fds, count) == count;
+  }));
+  const size_t threads = daemon.CountThreads();
+  const uint64_t resident = daemon.ResidentBytes();
+  for (int i = 0; i < 1000; ++i) connect();
+  CHECK(Eventually([&] { return daemon.CountFds() <= fds; }));
+  // gRPC's own pools keep a few more or fewer, whatever the number of connections.
+  CHECK(daemon.CountThreads() <= threads + 4);
+  CHECK(daemon.ResidentBytes() < resident + (4 << 20));
+}
+
+}  // namespace
+}  // namespace kvpool::test
