@@ -25,6 +25,7 @@ void LedgerModel::Begin(TimePoint now, const Seen& seen) {
   now_ = now;
   expected_.clear();
   dropped_ = 0;
+  has_tie_ = false;
   may_drop_ = 0;
   must_drop_ = 0;
   has_loose_group_ = false;
@@ -32,6 +33,9 @@ void LedgerModel::Begin(TimePoint now, const Seen& seen) {
   for (auto due = state_.NextDeadline(); due.has_value() && *due <= now;
        due = state_.NextDeadline()) {
     state_.now = std::max(state_.now, *due);
+    has_tie_ |= std::ranges::count_if(state_.sessions, [&](const auto& entry) {
+                  return !entry.second.is_live && state_.ClaimsEnd(entry.first) == due;
+                }) > 1;
     EndExpired();
     Settle();
     EndWaits();
@@ -120,7 +124,7 @@ void LedgerModel::Finish() {
 uint32_t LedgerModel::Told(uint32_t available) const {
   const bool has_ended =
       std::ranges::any_of(state_.sessions, [](const auto& entry) { return !entry.second.is_live; });
-  return IsSliced() && (has_ended || dropped_ > 0) ? kAnyNumber : available;
+  return has_tie_ || (IsSliced() && (has_ended || dropped_ > 0)) ? kAnyNumber : available;
 }
 
 void LedgerModel::Settle() {

@@ -86,8 +86,8 @@ class LedgerModel {
   Verdicts CheckVouch(const SessionId& id) const;
   uint64_t Leftovers(const SessionId& id) const;
   uint64_t Leftovers() const;
-  // Where what ended sessions hold goes in slices, a number told in the middle of a call depends
-  // on which went before: `available`, or any number.
+  // Where what ended sessions hold goes in slices, or that of several at one time, a number told in
+  // the middle of a call depends on which went before: `available`, or any number.
   uint32_t Told(uint32_t available) const;
   bool IsSliced() const { return state_.options.limits.reclaim_slice < state_.options.num_blocks; }
   void ForgetSessions();
@@ -155,6 +155,7 @@ class LedgerModel {
   uint64_t dropped_ = 0;
   std::optional<uint64_t> may_drop_;
   uint64_t must_drop_ = 0;
+  bool has_tie_ = false;          // The claims of several sessions ended at one time.
   bool is_replay_ = false;        // Answered from a key.
   bool has_loose_group_ = false;  // The last group of free blocks was begun by it.
 };

@@ -228,8 +228,9 @@ void LedgerModel::MergeFreeGroups() {
 void LedgerModel::TakeFromStack(std::vector<BlockRef> blocks, bool is_in_order) {
   while (!blocks.empty()) {
     if (state_.free_groups.empty()) return Complain("a block is given out that is not free");
-    // Where ended sessions are reclaimed in slices, what was free by then is not known.
-    if (IsSliced()) MergeFreeGroups();
+    // Where ended sessions are reclaimed in slices, or several sessions' claims end at one time,
+    // what was free by then is not known.
+    if (IsSliced() || has_tie_) MergeFreeGroups();
     std::set<uint32_t>& top = state_.free_groups.back();
     const auto next = std::ranges::find_if(
         blocks, [&](const BlockRef& ref) { return top.contains(ToIndex(ref.block)); });
