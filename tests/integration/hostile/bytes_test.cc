@@ -20,8 +20,8 @@ TEST_CASE("Bytes that are no calls end their connection at most") {
   Hostile hostile(scene.socket());
   for (const std::string way : {"garbage", "frames", "truncated"}) {
     CAPTURE(way);
-    CHECK(hostile.Ask(absl::StrCat("bytes ", way, " ", seed, " ", UnlessSanitized(400, 150))) ==
-          "ok");
+    CHECK(scene.AskMeanwhile(hostile, absl::StrCat("bytes ", way, " ", seed, " ",
+                                                   UnlessSanitized(400, 150))) == "ok");
     scene.Check();
   }
   hostile.process().Kill();
@@ -37,8 +37,8 @@ TEST_CASE("Random messages to every method harm nobody but who sends them") {
     CAPTURE(round);
     // Calls may close it.
     hostile.AskFor("open p");
-    const std::string said =
-        hostile.AskFor(absl::StrCat("calls ", seed + round, " ", UnlessSanitized(500, 150)));
+    const std::string said = scene.AskMeanwhile(
+        hostile, absl::StrCat("calls ", seed + round, " ", UnlessSanitized(500, 150)));
     CAPTURE(said);
     CHECK(said.find("INVALID_ARGUMENT=") != std::string::npos);
     REQUIRE(scene.node().BecomeWaiting(0));

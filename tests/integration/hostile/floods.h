@@ -32,8 +32,8 @@ absl::StatusOr<std::string> OpenManySessions(const std::string& address, uint32_
                                              std::vector<std::string>& session_ids);
 absl::Status CloseSessions(const std::string& address, const std::vector<std::string>& session_ids);
 
-// Starts `count` calls that wait for room, for ever if they can, and returns how the first
-// `refused_count` that end did.
+// Starts `count` calls that wait for room, for as long as they can, and returns how those ended
+// that did by the time that `refused_count` had.
 absl::StatusOr<std::string> WaitManyTimes(const std::string& address, const std::string& session_id,
                                           uint32_t count, uint32_t refused_count);
 

@@ -1,8 +1,6 @@
 // Workers that end, stop or stay half-way in ways that are meant to keep something.
 #include <signal.h>
 
-#include <chrono>
-#include <future>
 #include <string>
 
 #include "tests/integration/hostile/hostile.h"
@@ -81,13 +79,7 @@ TEST_CASE("Connections that stay silent or half-way are ended, while their proce
   // More than may be silent at once: those are ended at once, the others after 10 s.
   CHECK(hostile.Ask("connect fd 300") == "ok");
   scene.Check();
-  auto ended = std::async(std::launch::async, [&] { return hostile.Ask("await-end"); });
-  // The witnesses work on meanwhile (and, by that, answer the daemon's pings).
-  while (ended.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    scene.in_open_pool().Check();
-    scene.in_closed_pool().Check();
-  }
-  CHECK(ended.get() == "ok");
+  CHECK(scene.AskMeanwhile(hostile, "await-end") == "ok");
   // The sockets serve again.
   hostile.AskFor("open p");
   CHECK(hostile.Ask("map") == "ok");

@@ -98,7 +98,7 @@ TEST_CASE("Packets that are no requests are refused, and descriptors that come a
   CAPTURE(seed);
   Scene scene;
   Hostile hostile(scene.socket());
-  CHECK(hostile.Ask(absl::StrCat("packets ", seed, " 1400")) == "ok");
+  CHECK(scene.AskMeanwhile(hostile, absl::StrCat("packets ", seed, " 1400")) == "ok");
   CHECK(hostile.Ask("unread") == "ok");
   for (int i = 0; i < 20; ++i) CHECK(hostile.Ask("pass-fds") == "ok");
   scene.Check();

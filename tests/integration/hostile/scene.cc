@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <future>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -49,6 +51,18 @@ Scene::Scene(std::vector<std::string> flags) : node_(Options(std::move(flags))) 
   std::filesystem::permissions(node_.daemon().directory().File("worker"), may_enter);
   in_open_pool_.emplace(node_, "p");
   in_closed_pool_.emplace(node_, "closed");
+}
+
+std::string Scene::AskMeanwhile(Hostile& hostile, const std::string& command) {
+  auto answer = std::async(std::launch::async, [&] { return hostile.Ask(command); });
+  // A witness that made no call would not answer the daemon's pings either.
+  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    in_open_pool_->Check();
+    in_closed_pool_->Check();
+    // The operator's connection is to stay, too.
+    static_cast<void>(node_.Pool());
+  }
+  return answer.get();
 }
 
 bool Scene::BecomeQuiet() {

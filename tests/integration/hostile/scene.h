@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/integration/hostile/hostile.h"
 #include "tests/integration/hostile/witness.h"
 #include "tests/integration/support/node.h"
 
@@ -22,6 +23,9 @@ class Scene {
   std::string socket() { return node_.daemon().worker_socket(); }
   Witness& in_open_pool() { return *in_open_pool_; }
   Witness& in_closed_pool() { return *in_closed_pool_; }
+
+  // Gives `hostile` a command and waits for its answer, the witnesses working meanwhile.
+  std::string AskMeanwhile(Hostile& hostile, const std::string& command);
 
   // Waits until the witnesses are alone: nobody else has a session in "p", waits, or has blocks.
   bool BecomeQuiet();
