@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Sets up the machine and runs every test there is:
 #
-#   clang   clang-tidy and thread-safety analysis, by building with clang
 #   dev     all tests, warnings are errors
-#   asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer
-#   tsan    unit, model and integration tests under ThreadSanitizer
+#   tsan    unit and model tests under ThreadSanitizer, but for those that speak gRPC
+#   asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer, by clang
 #
-# Some 30 minutes on two cores when nothing is built, 15 with a warm ccache. One step alone:
-# `deploy/test.sh dev`. The last lines are ctest's own summary of the last step.
+# One step alone: `deploy/test.sh dev`. clang-tidy and thread-safety analysis are a step of their
+# own, `deploy/test.sh clang`. The last lines are ctest's own summary of the last step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +16,7 @@ deploy/setup.sh test
 unset KVPOOL_SOCKET KVPOOL_KV_TRACE KVPOOL_KV_POISON
 
 steps=("$@")
-[ "${#steps[@]}" -gt 0 ] || steps=(clang dev asan tsan)
+[ "${#steps[@]}" -gt 0 ] || steps=(dev tsan asan)
 
 for step in "${steps[@]}"; do
   started=$SECONDS
