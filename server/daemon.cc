@@ -219,6 +219,7 @@ void Daemon::CreatePools(const std::stop_token& stop) {
     const absl::Status status = CreatePool(spec, deadline, stop);
     if (status.ok()) continue;
     const MutexLock lock(mutex_);
+    if (stop_requested_) return;  // Told to end while it waited for memory: not a failure.
     start_failure_ = status;
     changed_.notify_all();
     return;
