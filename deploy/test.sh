@@ -3,7 +3,10 @@
 #
 #   dev     all tests, warnings are errors
 #   tsan    unit and model tests under ThreadSanitizer, but for those that speak gRPC
-#   asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer, by clang
+#   asan    unit and model tests under AddressSanitizer and UndefinedBehaviorSanitizer, by clang
+#
+# A test that fails is run once more: workers that are killed at random on a loaded machine can be
+# late without being wrong. The log shows both runs.
 #
 # One step alone: `deploy/test.sh dev`. clang-tidy and thread-safety analysis are a step of their
 # own, `deploy/test.sh clang`. The last lines are ctest's own summary of the last step.
