@@ -55,7 +55,7 @@ TEST_CASE("A session that a helper opened lives by its ttl, or by the stream of 
 }
 
 TEST_CASE("A worker that stops itself loses its session, and its claims stay until it is gone") {
-  Scene scene({"--keepalive=1s"});
+  Scene scene({"--keepalive=3s"});
   Hostile hostile(scene.socket());
   hostile.AskFor("open p");
   REQUIRE(hostile.Ask("map") == "ok");
@@ -71,7 +71,7 @@ TEST_CASE("A worker that stops itself loses its session, and its claims stay unt
 }
 
 TEST_CASE("Connections that stay silent or half-way are ended, while their process lives") {
-  Scene scene({"--keepalive=1s"});
+  Scene scene({"--keepalive=3s"});
   Hostile hostile(scene.socket());
   CHECK(hostile.Ask("connect silent 100") == "ok");
   CHECK(hostile.Ask("connect half 100") == "ok");
