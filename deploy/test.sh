@@ -22,7 +22,6 @@ steps=("$@")
 [ "${#steps[@]}" -gt 0 ] || steps=(dev tsan asan)
 
 for step in "${steps[@]}"; do
-  started=$SECONDS
   echo "test: $step"
   cmake --preset "$step" >/dev/null
   cmake --build --preset "$step"
@@ -30,5 +29,4 @@ for step in "${steps[@]}"; do
     clang) ;;
     *) ctest --preset "$step" ;;
   esac
-  echo "test: $step took $((SECONDS - started)) s" >&2
 done
