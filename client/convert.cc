@@ -93,20 +93,6 @@ void BlocksToProto(std::span<const BlockRef> blocks, v1::Blocks& proto) {
   }
 }
 
-v1::Fill FillToProto(Fill fill) {
-  switch (fill) {
-    case Fill::kUnspecified:
-      return v1::FILL_UNSPECIFIED;
-    case Fill::kAcrossTenants:
-      return v1::FILL_ACROSS_TENANTS;
-    case Fill::kZero:
-      return v1::FILL_ZERO;
-    case Fill::kPoison:
-      return v1::FILL_POISON;
-  }
-  return v1::FILL_UNSPECIFIED;
-}
-
 google::protobuf::Duration DurationToProto(Duration duration) {
   const int64_t nanos = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
   google::protobuf::Duration proto;

@@ -30,8 +30,6 @@ absl::StatusOr<std::vector<BlockRef>> BlocksFromProto(const v1::Blocks& proto, u
 // for the daemon to refuse.
 void BlocksToProto(std::span<const BlockRef> blocks, v1::Blocks& proto);
 
-v1::Fill FillToProto(Fill fill);
-
 google::protobuf::Duration DurationToProto(Duration duration);
 Duration DurationFromProto(const google::protobuf::Duration& proto);
 

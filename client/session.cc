@@ -12,6 +12,7 @@
 #include "core/check.h"
 #include "core/error.h"
 #include "core/status_macros.h"
+#include "proto/convert/layout_convert.h"
 
 namespace kvpool::client {
 namespace {

@@ -6,33 +6,6 @@
 #include "absl/strings/str_join.h"
 
 namespace kvpool {
-namespace {
-
-absl::string_view OperationName(TraceOperation operation) {
-  switch (operation) {
-    case TraceOperation::kAlloc:
-      return "alloc";
-    case TraceOperation::kInc:
-      return "inc";
-    case TraceOperation::kDec:
-      return "dec";
-    case TraceOperation::kPublish:
-      return "publish";
-    case TraceOperation::kAcquire:
-      return "acquire";
-    case TraceOperation::kEvict:
-      return "evict";
-    case TraceOperation::kRelease:
-      return "release";
-    case TraceOperation::kQuarantine:
-      return "quarantine";
-    case TraceOperation::kFree:
-      return "free";
-  }
-  return "unknown";
-}
-
-}  // namespace
 
 void BlockTrace::Record(BlockId block, TraceOperation operation, uint32_t ref_count_after,
                         const Cause& cause) {
@@ -61,7 +34,7 @@ std::vector<TraceEvent> BlockTrace::History(BlockId block) const {
 
 std::string BlockTrace::Line(BlockId block) const {
   return absl::StrJoin(History(block), " | ", [](std::string* out, const TraceEvent& event) {
-    absl::StrAppend(out, OperationName(event.operation), "->", event.ref_count_after, " @",
+    absl::StrAppend(out, TraceOperationName(event.operation), "->", event.ref_count_after, " @",
                     event.caller);
   });
 }

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 #include "core/ids.h"
 
 namespace kvpool {
@@ -66,6 +68,9 @@ enum class TraceOperation : uint8_t {
   kQuarantine,
   kFree,
 };
+
+// Its name in the API and in traces, such as "alloc".
+absl::string_view TraceOperationName(TraceOperation operation);
 
 struct TraceEvent {
   TraceOperation operation{};

@@ -79,20 +79,6 @@ absl::StatusOr<Fill> FillFromProto(v1::Fill fill) {
   }
 }
 
-v1::Fill FillToProto(Fill fill) {
-  switch (fill) {
-    case Fill::kUnspecified:
-      return v1::FILL_UNSPECIFIED;
-    case Fill::kAcrossTenants:
-      return v1::FILL_ACROSS_TENANTS;
-    case Fill::kZero:
-      return v1::FILL_ZERO;
-    case Fill::kPoison:
-      return v1::FILL_POISON;
-  }
-  KVPOOL_CHECK(false);
-}
-
 LayerOverride OverrideFromProto(const v1::LayerOverride& message) {
   return {.first = message.first(),
           .last = message.last(),
@@ -171,6 +157,20 @@ absl::StatusOr<PoolSpec> SpecFromProto(const v1::PoolSpec& message) {
   spec.max_blocks_per_tenant = message.max_blocks_per_tenant();
   spec.tenants.assign(message.tenants().begin(), message.tenants().end());
   return spec;
+}
+
+v1::Fill FillToProto(Fill fill) {
+  switch (fill) {
+    case Fill::kUnspecified:
+      return v1::FILL_UNSPECIFIED;
+    case Fill::kAcrossTenants:
+      return v1::FILL_ACROSS_TENANTS;
+    case Fill::kZero:
+      return v1::FILL_ZERO;
+    case Fill::kPoison:
+      return v1::FILL_POISON;
+  }
+  KVPOOL_CHECK(false);
 }
 
 v1::PoolSpec SpecToProto(const PoolSpec& spec) {

@@ -17,6 +17,8 @@ absl::StatusOr<PoolSpec> SpecFromProto(const v1::PoolSpec& message);
 // message has one of them.
 v1::PoolSpec SpecToProto(const PoolSpec& spec);
 
+v1::Fill FillToProto(Fill fill);
+
 // LayoutFromProto gives `layout` back.
 v1::PoolLayout LayoutToProto(const PoolLayout& layout);
 

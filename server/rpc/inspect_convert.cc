@@ -38,30 +38,6 @@ v1::SessionStatus::State ToMessage(SessionState state) {
   return v1::SessionStatus::STATE_UNSPECIFIED;
 }
 
-const char* OperationName(TraceOperation operation) {
-  switch (operation) {
-    case TraceOperation::kAlloc:
-      return "alloc";
-    case TraceOperation::kInc:
-      return "inc";
-    case TraceOperation::kDec:
-      return "dec";
-    case TraceOperation::kPublish:
-      return "publish";
-    case TraceOperation::kAcquire:
-      return "acquire";
-    case TraceOperation::kEvict:
-      return "evict";
-    case TraceOperation::kRelease:
-      return "release";
-    case TraceOperation::kQuarantine:
-      return "quarantine";
-    case TraceOperation::kFree:
-      return "free";
-  }
-  return "unknown";
-}
-
 // The part of a block's history that the viewer may see, of a block that is its own.
 std::span<const TraceEvent> VisibleHistory(const BlockInfo& block, const Viewer& viewer) {
   const std::span<const TraceEvent> history = block.history;
@@ -103,7 +79,7 @@ v1::BlockStatus ToMessage(const BlockInfo& block, const Viewer& viewer, const Wa
   }
   for (const TraceEvent& event : VisibleHistory(block, viewer)) {
     v1::BlockTraceEvent& added = *message.add_history();
-    added.set_operation(OperationName(event.operation));
+    added.set_operation(std::string(TraceOperationName(event.operation)));
     added.set_ref_count_after(event.ref_count_after);
     added.set_caller(event.caller);
     clock.Convert(event.time, *added.mutable_time());
