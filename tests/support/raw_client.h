@@ -41,7 +41,7 @@ v1::Blocks Id(uint32_t block_id);
 class RawClient {
  public:
   // How long any call may take before the test has failed.
-  static constexpr std::chrono::milliseconds kPatience = std::chrono::minutes(1);
+  static constexpr std::chrono::milliseconds kPatience = std::chrono::minutes(5);
 
   explicit RawClient(std::shared_ptr<grpc::Channel> channel);
   ~RawClient();

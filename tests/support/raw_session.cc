@@ -12,6 +12,7 @@ absl::StatusOr<std::unique_ptr<RawSession>> RawSession::Open(RawClient& client,
                                                              v1::OpenSessionRequest request) {
   if (request.pool().empty()) request.set_pool("p");
   if (request.pid() == 0) request.set_pid(getpid());
+  if (!request.has_ttl()) request.mutable_ttl()->set_seconds(600);
   KVPOOL_ASSIGN_OR_RETURN(v1::OpenSessionResponse opened, client.OpenSession(request));
   return std::make_unique<RawSession>(client, std::move(opened));
 }

@@ -17,7 +17,7 @@ class RawSession {
   RawSession(RawClient& client, v1::OpenSessionResponse opened)
       : client_(client), opened_(std::move(opened)) {}
 
-  // The pool "p", or that of the request.
+  // In the pool "p" and with a ttl of 10 min (machines are busy), unless the request says it.
   static absl::StatusOr<std::unique_ptr<RawSession>> Open(RawClient& client,
                                                           v1::OpenSessionRequest request);
 

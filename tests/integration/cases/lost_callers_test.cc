@@ -75,7 +75,7 @@ TEST_CASE("A call repeated by its key after a lost answer has happened once") {
     const auto answer = session->Alloc(request);
     REQUIRE(Said(answer) == "OK");
     REQUIRE(answer->available() == 6);
-    REQUIRE(session->DecRef(answer->blocks()).ok());
+    REQUIRE(Said(session->DecRef(answer->blocks())) == "OK");
   }
   CHECK(lost > 0);
   CHECK(node.FreeBlocks() == 8);
@@ -149,7 +149,7 @@ TEST_CASE("Of two calls that race for room for one, exactly one wins") {
     REQUIRE(here.ok() != there.ok());
     REQUIRE(Said(here.ok() ? there : here) == "RESOURCE_EXHAUSTED POOL_FULL");
     REQUIRE(node.FreeBlocks() == 1);
-    REQUIRE((here.ok() ? second->DecRef(*here) : first->DecRef(*there)).ok());
+    REQUIRE(Said(here.ok() ? second->DecRef(*here) : first->DecRef(*there)) == "OK");
   }
   CHECK(first->Close().ok());
   CHECK(second->Close().ok());

@@ -1,4 +1,6 @@
 // The demo, on a short text: it succeeds, and a wrong byte makes it fail.
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,12 +15,13 @@ namespace {
 struct Run {
   int code = 0;
   std::string out;
+  std::string err;
 };
 
 Run RunDemo(Node& node, const std::vector<std::string>& flags) {
   std::vector<std::string> arguments = {
       KVPOOL_DEMO, "run", "--socket=" + node.daemon().worker_socket(), "--pool=llama",
-      "--text=Sixty-four bytes of text make four blocks of sixteen tokens each."};
+      "--text=Sixty-four bytes of text make four blocks of sixteen tokens each"};
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   ChildProcess process({.arguments = std::move(arguments),
                         .environment = {},
@@ -27,6 +30,9 @@ Run RunDemo(Node& node, const std::vector<std::string>& flags) {
   Run run;
   run.out = process.ReadAll();
   run.code = process.Wait();
+  std::stringstream text;
+  text << std::ifstream(node.daemon().directory().File("demo")).rdbuf();
+  run.err = text.str();
   return run;
 }
 
@@ -39,7 +45,7 @@ DaemonProcess::Options LlamaPool() {
 TEST_CASE("The demo shares KV between processes without a copy and gets a killed worker's back") {
   Node node(LlamaPool());
   const Run run = RunDemo(node, {});
-  INFO(run.out);
+  INFO(run.out << run.err);
   CHECK(run.code == 0);
   CHECK(absl::StrContains(run.out,
                           "killed with SIGKILL; the pool has 0 held, 0 quarantined, 64 free"));
@@ -49,8 +55,9 @@ TEST_CASE("The demo shares KV between processes without a copy and gets a killed
 TEST_CASE("The demo fails where one byte of the KV is wrong") {
   Node node(LlamaPool());
   const Run run = RunDemo(node, {"--flip_byte"});
-  INFO(run.out);
+  INFO(run.out << run.err);
   CHECK(run.code == 1);
+  CHECK(absl::StrContains(run.err, "attention over the shared blocks is off by"));
   node.CheckAllIsBack();
 }
 

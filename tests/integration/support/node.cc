@@ -15,6 +15,9 @@ constexpr size_t kThreadSlack = 16;
 constexpr size_t kFdSlack = 8;
 constexpr size_t kMapSlack = 64;
 
+// How long what must come may take on a machine that is busy with other tests.
+constexpr std::chrono::seconds kPatience = std::chrono::minutes(2);
+
 }  // namespace
 
 std::string PoolJson(const std::string& name, uint32_t num_blocks, const std::string& more) {
@@ -36,10 +39,12 @@ Node::Node(DaemonProcess::Options options)
     : daemon_(NotWaiting(std::move(options))),
       eyes_(std::make_unique<RawClient>(daemon_.Connect(daemon_.operator_socket()))),
       hands_(std::make_unique<RawClient>(daemon_.Connect(daemon_.worker_socket()))) {
-  const bool is_serving = Eventually([&] {
-    const auto health = eyes_->Health();
-    return health.ok() && *health == grpc::health::v1::HealthCheckResponse::SERVING;
-  });
+  const bool is_serving = Eventually(
+      [&] {
+        const auto health = eyes_->Health();
+        return health.ok() && *health == grpc::health::v1::HealthCheckResponse::SERVING;
+      },
+      kPatience);
   INFO(daemon_.Log());
   REQUIRE(is_serving);
   REQUIRE(Said(hands_->GetDaemon()) == "OK");
@@ -58,11 +63,11 @@ v1::PoolStatus Node::Pool(const std::string& name) {
 }
 
 bool Node::BecomeFree(uint32_t count) {
-  return Eventually([&] { return Pool().free_blocks() == count; });
+  return Eventually([&] { return Pool().free_blocks() == count; }, kPatience);
 }
 
 bool Node::BecomeWaiting(uint32_t count) {
-  return Eventually([&] { return Pool().waiting_calls() == count; });
+  return Eventually([&] { return Pool().waiting_calls() == count; }, kPatience);
 }
 
 std::vector<v1::PoolStatus> Node::Pools() {
@@ -129,12 +134,14 @@ void Node::CheckDrain(const v1::PoolStatus& pool) {
 
 void Node::CheckAllIsBack() {
   clients_.clear();
-  const bool all_left = Eventually([&] {
-    for (const v1::PoolStatus& pool : Pools()) {
-      if (pool.sessions() > 0 || pool.free_blocks() != pool.layout().num_blocks()) return false;
-    }
-    return true;
-  });
+  const bool all_left = Eventually(
+      [&] {
+        for (const v1::PoolStatus& pool : Pools()) {
+          if (pool.sessions() > 0 || pool.free_blocks() != pool.layout().num_blocks()) return false;
+        }
+        return true;
+      },
+      kPatience);
   CHECK(all_left);
   for (const v1::PoolStatus& pool : Pools()) {
     CheckPool(pool);
@@ -142,11 +149,14 @@ void Node::CheckAllIsBack() {
   }
   // A connection that is closing has its descriptors a moment longer.
   Footprint after;
-  const bool is_back = Eventually([&] {
-    after = Look();
-    return after.fds <= before_.fds + kFdSlack && after.threads <= before_.threads + kThreadSlack &&
-           after.maps <= before_.maps + kMapSlack;
-  });
+  const bool is_back = Eventually(
+      [&] {
+        after = Look();
+        return after.fds <= before_.fds + kFdSlack &&
+               after.threads <= before_.threads + kThreadSlack &&
+               after.maps <= before_.maps + kMapSlack;
+      },
+      kPatience);
   CAPTURE(before_.fds, after.fds, before_.threads, after.threads, before_.maps, after.maps);
   CHECK(is_back);
   CHECK(daemon_.process().IsRunning());
