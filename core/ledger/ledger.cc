@@ -168,6 +168,9 @@ void Ledger::Advance(TimePoint now) {
     const bool is_wait_due = wait.has_value() && wait->first <= now;
     if (is_session_due && (!is_wait_due || session->time <= wait->first)) {
       desks_.sessions.FallDue(session->session, {.due = session->time, .now = now});
+      // What comes free at one time does so at once, for whoever waits.
+      const auto next = desks_.state.sessions.next_deadline();
+      if (next.has_value() && next->time == session->time) continue;
     } else if (is_wait_due) {
       desks_.allocs.EndWait(wait->second, now);
     } else {

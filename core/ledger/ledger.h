@@ -112,8 +112,8 @@ class Ledger {
 
   // --- Time ---
 
-  // Does what fell due, in the order in which it did, sessions before waits: sessions that
-  // expire, waits that end (their calls have run until `now`), claims whose grace is over.
+  // Does what fell due, in the order in which it did, at equal times sessions together and then
+  // waits: sessions that expire, claims whose grace is over, waits (the calls ran until `now`).
   void Advance(TimePoint now);
   // When Advance has something to do next; absent: never, as things stand.
   std::optional<TimePoint> NextDeadline() const;

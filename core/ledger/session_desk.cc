@@ -83,7 +83,7 @@ absl::Status SessionDesk::Attach(const Caller& caller, ProcessId process, TimePo
                      absl::StrCat("session ", caller.session.Short(), " has a stream already"));
   }
   session->attached_to = process;
-  if (process != ProcessId{}) state_.sessions.AddProcess(*session, process);
+  state_.sessions.AddProcess(*session, process);
   state_.sessions.Touch(*session, now);
   return absl::OkStatus();
 }

@@ -47,7 +47,7 @@ Session& SessionTable::Open(const OpenSessionCall& call, Duration ttl, SessionSl
   const bool is_new = by_id_.emplace(call.id, slot).second;
   KVPOOL_CHECK(is_new);
   by_serial_.emplace(session.serial, slot);
-  if (call.process != ProcessId{}) AddProcess(session, call.process);
+  AddProcess(session, call.process);
   Touch(session, now);
   ++live_count_;
   return session;
@@ -154,7 +154,7 @@ void SessionTable::Touch(Session& session, TimePoint now) {
 }
 
 void SessionTable::AddProcess(Session& session, ProcessId process) {
-  if (!session.processes.insert(process).second) return;
+  if (process == ProcessId{} || !session.processes.insert(process).second) return;
   by_process_[process].emplace(session.serial, session.slot);
   UpdateParent(session);
 }

@@ -53,6 +53,7 @@ class SessionTable {
   // The session lives (another) ttl from now, if nothing else keeps it.
   void Touch(Session& session, TimePoint now);
 
+  // 0 is no process.
   void AddProcess(Session& session, ProcessId process);
   // Takes the process out of its sessions and returns those, the oldest first.
   std::vector<SessionId> DropProcess(ProcessId process, TimePoint now);

@@ -60,7 +60,7 @@ class WaitQueues {
   std::vector<PendingId> guaranteed() const;
   bool has_guaranteed() const { return !guaranteed_.empty(); }
 
-  // The call whose wait ends first, and when.
+  // The call whose wait ends first, and when; of several, that with the lowest id.
   std::optional<std::pair<TimePoint, PendingId>> next_deadline() const;
 
   uint32_t size() const { return static_cast<uint32_t>(places_.size()); }

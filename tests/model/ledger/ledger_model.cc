@@ -62,23 +62,24 @@ void LedgerModel::EndWaits() {
 }
 
 bool LedgerModel::EndOneWait() {
+  const ModelState::Waiter* first = nullptr;  // That came first, of those whose time is over.
   for (const auto& queue : state_.waiters) {
     for (const ModelState::Waiter& waiter : queue) {
-      if (waiter.deadline > state_.now) continue;
-      uint32_t take = 0;
-      const AllocCall call = waiter.Call();
-      const bool is_first = IsFirst(call, waiter.id);
-      Verdicts verdicts = CheckAlloc(call, is_first, &take);
-      if (verdicts.front().detail.reason != Reason::kPoolFull) {
-        // What it was to release is not its own any more: that may be told, or the time's end.
-        Append(&verdicts, Error(absl::StatusCode::kResourceExhausted,
-                                {.reason = Reason::kPoolFull, .available = kAnyNumber}));
-      }
-      EndWaiter(waiter.id, verdicts);
-      return true;
+      const bool is_over = waiter.deadline <= state_.now;
+      if (is_over && (first == nullptr || waiter.id < first->id)) first = &waiter;
     }
   }
-  return false;
+  if (first == nullptr) return false;
+  uint32_t take = 0;
+  const AllocCall call = first->Call();
+  Verdicts verdicts = CheckAlloc(call, IsFirst(call, first->id), &take);
+  if (verdicts.front().detail.reason != Reason::kPoolFull) {
+    // What it was to release is not its own any more: that may be told, or the time's end.
+    Append(&verdicts, Error(absl::StatusCode::kResourceExhausted,
+                            {.reason = Reason::kPoolFull, .available = kAnyNumber}));
+  }
+  EndWaiter(first->id, verdicts);
+  return true;
 }
 
 void LedgerModel::Advance(TimePoint now, const Seen& seen) {

@@ -88,11 +88,10 @@ void LedgerModel::Alloc(const AllocCall& call, TimePoint now,
   }
   const bool is_new_answer =
       result.ok() && result->pending == PendingId{} && !is_replay_ && complaint_.empty();
-  if (is_new_answer) {
-    Remember(call.caller.session, call.idempotency_key, request, result->answer);
-  }
   Finish();
   if (!is_new_answer) return;
+  // After what was told to those whom it made room for.
+  Remember(call.caller.session, call.idempotency_key, request, result->answer);
   const uint32_t available = Told(state_.Available(call.caller.session));
   if (available != kAnyNumber && result->answer.available != available) {
     Complain(absl::StrCat("Alloc: available is ", available, ", not ", result->answer.available));
@@ -102,7 +101,8 @@ void LedgerModel::Alloc(const AllocCall& call, TimePoint now,
 void LedgerModel::AllocAnew(const AllocCall& call, const std::string& request,
                             const absl::StatusOr<AllocOutcome>& result) {
   may_drop_.reset();
-  FollowReclaim();
+  // What it reclaims goes to who waits before it.
+  Settle();
   uint32_t take = 0;
   const Verdicts list = CheckList(call.release);
   Verdicts verdicts = list.front().ok() ? CheckRoom(call, IsFirst(call, PendingId{}), &take) : list;

@@ -154,13 +154,14 @@ void LedgerModel::IncRef(const IncRefCall& call, TimePoint now, const absl::Stat
     if (is_new && verdicts.front().ok()) verdicts = CheckIncs(session, call.blocks);
   }
   Judge("IncRef", verdicts, result);
-  if (is_new && result.ok() && complaint_.empty()) {
+  const bool is_done = is_new && result.ok() && complaint_.empty();
+  if (is_done) {
     for (const BlockRef& ref : call.blocks) {
       AddRef(ToIndex(ref.block), session, TraceOperation::kInc);
     }
-    Remember(session, call.idempotency_key, ToText(call), result);
   }
   Finish();
+  if (is_done) Remember(session, call.idempotency_key, ToText(call), result);
 }
 
 void LedgerModel::DecRef(const DecRefCall& call, TimePoint now,
@@ -179,10 +180,7 @@ void LedgerModel::DecRef(const DecRefCall& call, TimePoint now,
   }
   Judge("DecRef", verdicts, result.status());
   const bool is_done = is_new && verdicts.front().ok();
-  if (is_done) {
-    answer.freed = DropRefs(session, call.blocks);
-    Remember(session, call.idempotency_key, ToText(call), answer);
-  }
+  if (is_done) answer.freed = DropRefs(session, call.blocks);
   Finish();
   if (is_done) answer.available = Told(state_.Available(session));
   if (result.ok() && answer.available == kAnyNumber) answer.available = result->available;

@@ -72,7 +72,7 @@ void LedgerModel::OpenSession(const OpenSessionCall& call, TimePoint now,
                               const absl::StatusOr<Duration>& result, const Seen& seen) {
   Begin(now, seen);
   if (call.guaranteed_blocks > 0) may_drop_.reset();
-  FollowReclaim();
+  Settle();
   Judge("OpenSession", CheckOpen(call), result.status());
   if (result.ok()) {
     const LedgerLimits& limits = state_.options.limits;

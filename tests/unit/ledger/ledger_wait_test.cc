@@ -293,5 +293,27 @@ TEST_CASE("Ledger does what fell due in order, each before the call that comes l
   CHECK(done[1].result.ok());
 }
 
+TEST_CASE("Ledger frees what falls due at one time before it serves those who wait") {
+  LedgerFixture f(/*num_blocks=*/2);
+  const SessionId a = f.Open(1, {.process = {}, .ttl = seconds(2)});
+  const SessionId b = f.Open(2, {.process = {}, .ttl = seconds(2)});
+  const SessionId c = f.Open(3, {.ttl = seconds(60)});
+  f.Alloc(a, 1);
+  f.Alloc(b, 1);
+  const PendingId id = f.AllocLater(c, {.count = 1, .wait = seconds(5)});
+  f.Pass(seconds(2));
+  const auto answer = f.TakeAnswer(id);
+  REQUIRE(answer.status() == absl::OkStatus());
+  CHECK(answer->available == 1);
+}
+
+TEST_CASE("Ledger's session without a process is nobody's, attached or not") {
+  LedgerFixture f(/*num_blocks=*/1);
+  const SessionId a = f.Open(1, {.process = {}});
+  REQUIRE(f.ledger.Attach(f.Of(a), ProcessId{}, f.now).ok());
+  f.Gone(ProcessId{});
+  CHECK(f.ledger.GetSession(a, 0)->state == SessionState::kAttached);
+}
+
 }  // namespace
 }  // namespace kvpool::test
