@@ -2,24 +2,21 @@
 # Sets up the machine and runs every test there is:
 #
 #   dev     all tests, warnings are errors
+#   clang   clang's warnings, thread-safety analysis and clang-tidy
 #   tsan    unit and model tests under ThreadSanitizer, but for those that speak gRPC
-#   asan    unit and model tests under AddressSanitizer and UndefinedBehaviorSanitizer, by clang
+#   asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer, by clang
 #
-# A test that fails is run once more: workers that are killed at random on a loaded machine can be
-# late without being wrong. The log shows both runs.
-#
-# One step alone: `deploy/test.sh dev`. clang-tidy and thread-safety analysis are a step of their
-# own, `deploy/test.sh clang`. The last lines are ctest's own summary of the last step.
+# One step alone: `deploy/test.sh dev`. The last lines are ctest's own summary of the last step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 deploy/setup.sh test
 
-# Not for what a session before this one may have cached in its environment.
+# What the caller's environment says is not for the tests.
 unset KVPOOL_SOCKET KVPOOL_KV_TRACE KVPOOL_KV_POISON
 
 steps=("$@")
-[ "${#steps[@]}" -gt 0 ] || steps=(dev tsan asan)
+[ "${#steps[@]}" -gt 0 ] || steps=(dev clang tsan asan)
 
 for step in "${steps[@]}"; do
   echo "test: $step"

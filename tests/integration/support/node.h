@@ -9,6 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/raw_session.h"
+#include "tests/support/sanitizer.h"
 
 namespace kvpool::test {
 
@@ -17,21 +18,6 @@ namespace kvpool::test {
 std::string PoolJson(const std::string& name, uint32_t num_blocks, const std::string& more = "");
 // JSON of a list with that one pool, named "p".
 std::string OnePool(uint32_t num_blocks, const std::string& more = "");
-
-// What a test does with fewer repetitions where a sanitizer makes each several times slower.
-constexpr int UnlessSanitized(int count, int sanitized_count) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return static_cast<void>(count), sanitized_count;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-  return static_cast<void>(count), sanitized_count;
-#else
-  return static_cast<void>(sanitized_count), count;
-#endif
-#else
-  return static_cast<void>(sanitized_count), count;
-#endif
-}
 
 // The value of a call that must succeed.
 template <typename T>
