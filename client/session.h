@@ -23,7 +23,7 @@ class SessionCore;
 struct AllocOptions {
   // Take what there is, down to none, instead of failing. Not with `wait`.
   bool allow_partial = false;
-  // Wait for room up to that long.
+  // Wait for room up to that long. 0 and less: not at all.
   Duration wait{};
   // What the blocks then hold. kUnspecified: as the pool says.
   Fill fill = Fill::kUnspecified;

@@ -48,9 +48,8 @@ absl::StatusOr<AllocOutcome> AllocDesk::Alloc(Session& session, const AllocCall&
     if (demand.key != 0) keys_.Remember(session, demand.key, request, outcome.answer);
     return outcome;
   }
-  const bool may_wait = call.wait.has_value() && *call.wait > Duration::zero() &&
-                        GetErrorDetail(count.status()).reason == Reason::kPoolFull;
-  if (!may_wait) return count.status();
+  const bool waits = call.may_wait() && GetErrorDetail(count.status()).reason == Reason::kPoolFull;
+  if (!waits) return count.status();
   return Wait(session, call, request, now);
 }
 
@@ -66,7 +65,7 @@ absl::Status AllocDesk::CheckArguments(const AllocCall& call) const {
                      absl::StrCat("count ", call.count, " is more than ",
                                   options.limits.max_blocks_per_call, " blocks a call"));
   }
-  if (call.allow_partial && call.wait.has_value()) {
+  if (call.allow_partial && call.may_wait()) {
     return MakeError(absl::StatusCode::kInvalidArgument, {},
                      "wait and allow_partial exclude each other");
   }

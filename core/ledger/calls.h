@@ -65,7 +65,7 @@ enum class WaitQueue : uint8_t {
 struct AllocCall {
   Caller caller;
   uint32_t count = 0;
-  bool allow_partial = false;      // Not with `wait`.
+  bool allow_partial = false;      // Not where it may wait.
   std::optional<Duration> wait{};  // 0 and less: as if absent.
   Fill fill = Fill::kUnspecified;
   // Dropped first, in the same step. What that frees is counted for this call before anything
@@ -73,6 +73,8 @@ struct AllocCall {
   std::span<const BlockRef> release{};
   uint64_t idempotency_key = 0;  // 0: none.
   WaitQueue queue = WaitQueue::kGrow;
+
+  bool may_wait() const { return wait.has_value() && *wait > Duration::zero(); }
 };
 
 struct IncRefCall {

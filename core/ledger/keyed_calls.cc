@@ -29,9 +29,9 @@ absl::Status OtherRequestError(uint64_t key) {
 }  // namespace
 
 uint64_t KeyedCalls::Hash(const AllocCall& call) {
-  return absl::HashOf(Method::kAlloc, call.count, call.allow_partial, call.wait.has_value(),
-                      call.wait.value_or(Duration{}).count(), call.fill, Hashable(call.release),
-                      call.queue);
+  const Duration wait = call.may_wait() ? *call.wait : Duration::zero();
+  return absl::HashOf(Method::kAlloc, call.count, call.allow_partial, wait.count(), call.fill,
+                      Hashable(call.release), call.queue);
 }
 
 uint64_t KeyedCalls::Hash(const IncRefCall& call) {

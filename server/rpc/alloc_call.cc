@@ -41,7 +41,7 @@ absl::StatusOr<CheckedAlloc> Check(const ServiceContext& context, const v1::Allo
   std::optional<Duration> wait;
   if (request.has_wait()) {
     KVPOOL_ASSIGN_OR_RETURN(wait, ToDuration("wait", request.wait()));
-    if (context.draining) {
+    if (context.draining && *wait > Duration::zero()) {
       return MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kDraining},
                        "the daemon is draining: calls do not wait any more");
     }

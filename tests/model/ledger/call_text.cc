@@ -103,7 +103,7 @@ std::string ToText(const OpenSessionCall& call) {
 std::string ToText(const AllocCall& call) {
   return absl::StrCat(
       "Alloc{", ToText(call.caller), " count=", call.count, call.allow_partial ? " partial" : "",
-      call.wait.has_value() ? absl::StrCat(" wait=", call.wait->count()) : "",
+      call.may_wait() ? absl::StrCat(" wait=", call.wait->count()) : "",
       " fill=", static_cast<int>(call.fill), " release=", ToText(call.release),
       KeyText(call.idempotency_key), call.queue == WaitQueue::kAdmit ? " admit" : "", "}");
 }

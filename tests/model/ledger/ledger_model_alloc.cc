@@ -9,8 +9,6 @@
 namespace kvpool::test {
 namespace {
 
-bool Waits(const AllocCall& call) { return call.wait.has_value() && *call.wait > Duration(0); }
-
 using Kind = ExpectedEvent::Kind;
 
 }  // namespace
@@ -27,7 +25,7 @@ bool LedgerModel::IsFirst(const AllocCall& call, PendingId id) const {
 
 // Whether the call can be served, as things stand, and with how many blocks.
 Verdicts LedgerModel::CheckAlloc(const AllocCall& call, bool is_first, uint32_t* take) const {
-  if (call.count > state_.options.num_blocks || (call.allow_partial && Waits(call))) {
+  if (call.count > state_.options.num_blocks || (call.allow_partial && call.may_wait())) {
     return Error(absl::StatusCode::kInvalidArgument);
   }
   const SessionId& session = call.caller.session;
@@ -107,7 +105,7 @@ void LedgerModel::AllocAnew(const AllocCall& call, const std::string& request,
   const Verdicts list = CheckList(call.release);
   Verdicts verdicts = list.front().ok() ? CheckRoom(call, IsFirst(call, PendingId{}), &take) : list;
   const bool is_full = verdicts.front().detail.reason == Reason::kPoolFull;
-  if (is_full && Waits(call)) {
+  if (is_full && call.may_wait()) {
     const size_t waiting = state_.waiters[0].size() + state_.waiters[1].size();
     verdicts = waiting < state_.options.limits.max_waiting_calls
                    ? Ok()

@@ -136,7 +136,7 @@ void LedgerRun::Alloc() {
   call.allow_partial = random_.OneIn(6);
   if (random_.OneIn(2) && (!call.allow_partial || random_.OneIn(10))) {
     call.wait = random_.OneIn(10) ? Some(100) : Some(15);
-    if (random_.OneIn(30) && !call.allow_partial) call.wait = Duration(0);
+    if (random_.OneIn(call.allow_partial ? 3 : 30)) call.wait = Duration(-random_.Below(2));
   }
   call.fill = AnyFill();
   std::vector<BlockRef> release;

@@ -237,6 +237,14 @@ TEST_CASE("Ledger refuses a partial allocation that would wait") {
         absl::StatusCode::kInvalidArgument);
 }
 
+TEST_CASE("Ledger takes a wait of 0 and less as none in a partial allocation too") {
+  LedgerFixture f(/*num_blocks=*/3);
+  const SessionId a = f.Open(1);
+  const Duration wait = GENERATE(seconds(0), seconds(-1));
+  f.Alloc(a, 1);
+  CHECK(f.AllocNow(a, {.count = 3, .allow_partial = true, .wait = wait}).blocks.size() == 2);
+}
+
 TEST_CASE("Ledger drops what an Alloc releases first, for it to take again") {
   LedgerFixture f(/*num_blocks=*/3);
   const SessionId a = f.Open(1);

@@ -42,6 +42,14 @@ TEST_CASE("Ledger's keys are a session's own, and 0 is none") {
   CHECK(f.AllocNow(a, {.count = 1, .key = 0}).blocks[0].block == BlockId{3});
 }
 
+TEST_CASE("Ledger takes a wait of 0 and less for none under a key too") {
+  LedgerFixture f(/*num_blocks=*/4);
+  const SessionId a = f.Open(1);
+  const AllocAnswer first = f.AllocNow(a, {.count = 1, .key = 7});
+  CHECK(f.AllocNow(a, {.count = 1, .wait = Duration::zero(), .key = 7}) == first);
+  CHECK(f.AllocNow(a, {.count = 1, .wait = seconds(-1), .key = 7}) == first);
+}
+
 TEST_CASE("Ledger refuses another request under a known key, of any method and field") {
   LedgerFixture f(/*num_blocks=*/8);
   const SessionId a = f.Open(1);

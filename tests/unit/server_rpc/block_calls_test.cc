@@ -265,6 +265,20 @@ TEST_CASE("A wait is not negative, and not with allow_partial") {
   CHECK(CodeOf(TryAlloc(worker, request)) == "INVALID_ARGUMENT");
 }
 
+TEST_CASE("A wait of 0 is as if absent, with allow_partial and while the daemon drains too") {
+  TestServer server;
+  Connection worker = server.Connect(v1::ROLE_WORKER);
+  v1::AllocRequest request = AllocOf(OpenSession(worker), 63);
+  request.mutable_wait();
+  CHECK(CodeOf(TryAlloc(worker, request)) == "OK");
+  CHECK(CodeOf(TryAlloc(worker, request)) == "RESOURCE_EXHAUSTED POOL_FULL");
+  request.set_allow_partial(true);
+  CHECK(CodeOf(TryAlloc(worker, request)) == "OK");
+  CHECK(server.pool().counts().free_blocks == 0);
+  server.draining() = true;
+  CHECK(CodeOf(TryAlloc(worker, request)) == "OK");
+}
+
 TEST_CASE("A daemon that drains lets no call wait") {
   TestServer server;
   Connection worker = server.Connect(v1::ROLE_WORKER);
