@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kThreadSlack = 16;
 // A connection or two that a loaded machine is late to end; a leak is one for each of many.
 constexpr size_t kFdSlack = 8;
-constexpr size_t kMapSlack = 64;
+// A sanitizer's allocator maps as it goes.
+constexpr size_t kMapSlack = kIsSanitized ? 4'096 : 64;
 
 // How long what must come may take on a machine that is busy with other tests.
 constexpr std::chrono::seconds kPatience = std::chrono::minutes(2);
