@@ -34,20 +34,18 @@ if(KVPOOL_SANITIZER STREQUAL "asan")
     -fsanitize=address -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 elseif(KVPOOL_SANITIZER STREQUAL "tsan")
-  target_compile_options(kvpool_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
-  # Executables and our own libraries link the runtime; the uninstrumented shared library finds
-  # it in the executable.
-  target_link_options(kvpool_options INTERFACE -fsanitize=thread)
+  # Every library is SHARED, so that there is one copy of everything, and no function that two
+  # libraries share (of std, gRPC, abseil) is instrumented for one and not for the other: ours
+  # export nothing but kvpool's own, the uninstrumented ones use their own functions first.
+  set(BUILD_SHARED_LIBS ON)
+  target_compile_options(kvpool_options INTERFACE
+    -fsanitize=thread -fno-omit-frame-pointer -fvisibility-inlines-hidden)
+  target_link_options(kvpool_options INTERFACE
+    -fsanitize=thread -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/tsan_exports.map)
+  # An executable without instrumentation carries the runtime for the libraries that have it.
+  target_link_options(kvpool_rpc_options INTERFACE -fsanitize=thread -Wl,-Bsymbolic-functions)
 elseif(NOT KVPOOL_SANITIZER STREQUAL "")
   message(FATAL_ERROR "KVPOOL_SANITIZER is '${KVPOOL_SANITIZER}': asan, tsan or nothing")
-endif()
-
-# Libraries that hold generated code or reactors: SHARED under TSan, so that
-# ignore_noninstrumented_modules can tell them from ours; STATIC otherwise.
-if(KVPOOL_SANITIZER STREQUAL "tsan")
-  set(KVPOOL_RPC_LIBRARY_TYPE SHARED)
-else()
-  set(KVPOOL_RPC_LIBRARY_TYPE STATIC)
 endif()
 
 if(KVPOOL_CLANG_TIDY)

@@ -39,6 +39,9 @@ PoolSpec MainSpec(const TestServerOptions& options) {
 // Every peer is this very process, which never goes.
 class TestServer::Processes final : public server::ProcessTable {
  public:
+  explicit Processes(std::function<void()> on_get_daemon)
+      : on_get_daemon_(std::move(on_get_daemon)) {}
+
   std::shared_ptr<const server::Process> Make() {
     const auto id = ProcessId{next_id_++};
     return std::make_shared<server::Process>(id, getpid(), getuid(), server::ReclaimProof::kPidfd);
@@ -49,9 +52,14 @@ class TestServer::Processes final : public server::ProcessTable {
   }
   void ConnectionOpened(const server::Process& /*process*/) override {}
   void ConnectionClosed(const server::Process& /*process*/) override {}
-  server::ReclaimProof weakest_proof() const override { return server::ReclaimProof::kPidfd; }
+  // Asked by GetDaemon alone.
+  server::ReclaimProof weakest_proof() const override {
+    if (on_get_daemon_) on_get_daemon_();
+    return server::ReclaimProof::kPidfd;
+  }
 
  private:
+  const std::function<void()> on_get_daemon_;
   std::atomic<uint64_t> next_id_ = 1;
 };
 
@@ -61,7 +69,7 @@ TestServer::TestServer(const TestServerOptions& options)
               .trace = options.trace,
               .clock = [this] { return TimePoint(Duration(now_.load())); }},
              device_, hub_),
-      processes_(std::make_unique<Processes>()),
+      processes_(std::make_unique<Processes>(options.on_get_daemon)),
       services_({.pools = pools_,
                  .sessions = hub_,
                  .peers = peers_,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,7 +33,8 @@ struct Connection {
 struct TestServerOptions {
   LedgerLimits limits;
   bool trace = false;
-  std::string pool_tenant;  // The only tenant of the pool. Empty: for all.
+  std::string pool_tenant;                // The only tenant of the pool. Empty: for all.
+  std::function<void()> on_get_daemon{};  // Called by GetDaemon's handler, on its thread.
 };
 
 // The services behind a real gRPC server, with real pools on host memory; clients reach it through
