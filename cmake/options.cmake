@@ -42,6 +42,9 @@ elseif(KVPOOL_SANITIZER STREQUAL "tsan")
     -fsanitize=thread -fno-omit-frame-pointer -fvisibility-inlines-hidden)
   target_link_options(kvpool_options INTERFACE
     -fsanitize=thread -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/tsan_exports.map)
+  target_compile_definitions(kvpool_rpc_options INTERFACE KVPOOL_TSAN)
+  target_compile_options(kvpool_rpc_options INTERFACE
+    "SHELL:-include ${CMAKE_CURRENT_LIST_DIR}/tsan_shared_ptr.h")
   # An executable without instrumentation carries the runtime for the libraries that have it.
   target_link_options(kvpool_rpc_options INTERFACE -fsanitize=thread -Wl,-Bsymbolic-functions)
 elseif(NOT KVPOOL_SANITIZER STREQUAL "")

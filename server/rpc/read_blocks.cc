@@ -13,6 +13,7 @@
 #include "server/rpc/convert.h"
 #include "server/rpc/refused_stream.h"
 #include "server/rpc/status_mapping.h"
+#include "server/rpc/step_order.h"
 #include "server/rpc/unary_calls.h"
 
 namespace kvpool::server {
@@ -78,10 +79,12 @@ class ReadBlocksReactor final : public Reactor {
     message.set_offset_bytes(read.range.offset_bytes);
     message.set_shard(read.range.shard);
     message.set_data(std::move(read.data));
+    order_.End();
     StartWrite(&response_);
   }
 
   void OnWriteDone(bool ok) override {
+    order_.Begin();
     if (ok) {
       ReadNext();
     } else {
@@ -91,6 +94,7 @@ class ReadBlocksReactor final : public Reactor {
 
   void OnDone() override { const std::shared_ptr<ReadBlocksReactor> last = std::move(self_); }
 
+  StepOrder order_;  // Of the reader's uses.
   std::unique_ptr<Pool::Reader> reader_;
   v1::ReadBlocksResponse response_;
   std::shared_ptr<ReadBlocksReactor> self_;  // Set before it starts, reset when it is done.
