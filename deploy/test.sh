@@ -2,8 +2,8 @@
 # Sets up the machine and runs every test there is:
 #
 #   dev     all tests, warnings are errors
-#   clang   clang's warnings, thread-safety analysis and clang-tidy
-#   tsan    unit and model tests under ThreadSanitizer, but for those that speak gRPC
+#   clang   clang-tidy and thread-safety analysis of core, server and client
+#   tsan    all tests under ThreadSanitizer (docs/decisions/sanitizers.md), by clang
 #   asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer, by clang
 #
 # One step alone: `deploy/test.sh dev`. The last lines are ctest's own summary of the last step.
