@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "client/fork_guard.h"
 #include "client/grpc_transport.h"
 #include "client/session_core.h"
+#include "core/default_sockets.h"
 #include "core/error.h"
 #include "core/status_macros.h"
 
@@ -54,6 +56,14 @@ absl::Status CheckOptions(const ClientOptions& options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> DefaultSocket() {
+  const DefaultSockets sockets = FindDefaultSockets(geteuid(), std::getenv("XDG_RUNTIME_DIR"));
+  if (!sockets.private_directory.empty()) {
+    KVPOOL_RETURN_IF_ERROR(CheckPrivateDirectory(sockets.private_directory, geteuid()));
+  }
+  return absl::StrCat(kUnixPrefix, sockets.worker_path);
+}
+
 // FAILED_PRECONDITION where an earlier client's process forked this one.
 absl::Status CheckGrpcWorks() {
   static const ForkGuard first_use;
@@ -88,6 +98,9 @@ absl::StatusOr<OpenedSession> ReadResponse(const v1::OpenSessionResponse& respon
 }  // namespace
 
 absl::StatusOr<Client> Client::Create(ClientOptions options) {
+  if (options.socket.empty()) {
+    KVPOOL_ASSIGN_OR_RETURN(options.socket, DefaultSocket());
+  }
   KVPOOL_RETURN_IF_ERROR(CheckOptions(options));
   std::shared_ptr<Transport> transport = options.transport;
   if (transport == nullptr) {

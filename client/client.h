@@ -27,7 +27,8 @@ class Client {
  public:
   // Does not connect. Errors: INVALID_ARGUMENT, a socket that is not "unix:" and a path of at most
   // 104 bytes, or a time that is not above zero and at most a day; FAILED_PRECONDITION, in a
-  // forked child whose parent had made a client: gRPC works there only after exec.
+  // forked child whose parent had made a client: gRPC works there only after exec; or somebody
+  // else has made the directory of the default socket.
   static absl::StatusOr<Client> Create(ClientOptions options);
 
   Client(Client&&) noexcept = default;

@@ -33,7 +33,10 @@ struct RetryPolicy {
 // How a Client reaches its daemon.
 struct ClientOptions {
   // "unix:" and the path of a worker's listener. Its fd socket lies beside it, at "<path>.fd".
-  std::string socket = "unix:/run/kvpool/worker/kvpool.sock";
+  // Empty: where a daemon of this user's listens whose config names no sockets:
+  // /run/kvpool/worker/kvpool.sock for root, else under $XDG_RUNTIME_DIR/kvpool, else under
+  // /tmp/kvpool-<uid>.
+  std::string socket{};
   RetryPolicy retry{};
   // What closing a session may take in all, a dead or hung daemon included.
   Duration close_timeout = std::chrono::milliseconds(800);

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 
+#include "core/default_sockets.h"
 #include "core/layout/pool_layout.h"
 #include "core/status_macros.h"
 #include "proto/convert/layout_convert.h"
@@ -217,21 +219,14 @@ absl::StatusOr<Config> LoadConfig(const std::string& path) {
 
 Config DefaultConfig(uid_t uid, const char* runtime_directory) {
   Config config;
-  std::string base;
-  if (uid == 0) {
-    base = "/run/kvpool";
-  } else if (runtime_directory != nullptr && runtime_directory[0] == '/') {
-    base = absl::StrCat(runtime_directory, "/kvpool");
-  } else {
-    base = absl::StrCat("/tmp/kvpool-", uid);
-    config.private_directory = base;
-  }
-  config.listeners.push_back({.path = base + "/worker/kvpool.sock",
+  DefaultSockets sockets = FindDefaultSockets(uid, runtime_directory);
+  config.private_directory = std::move(sockets.private_directory);
+  config.listeners.push_back({.path = std::move(sockets.worker_path),
                               .role = v1::ROLE_WORKER,
                               .tenant = "",
                               .mode = 0660,
                               .group = std::nullopt});
-  config.listeners.push_back({.path = base + "/operator/kvpool.sock",
+  config.listeners.push_back({.path = std::move(sockets.operator_path),
                               .role = v1::ROLE_OPERATOR,
                               .tenant = "",
                               .mode = 0600,

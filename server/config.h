@@ -45,8 +45,7 @@ absl::StatusOr<Config> LoadConfig(const std::string& path);
 // The config of `json`; errors begin with `name`. As LoadConfig.
 absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view json);
 
-// No pools, a worker's and an operator's socket: for root under /run/kvpool, for another user
-// under `runtime_directory` (XDG_RUNTIME_DIR, may be null) or, without it, /tmp/kvpool-<uid>.
+// No pools, a worker's and an operator's socket: those of FindDefaultSockets.
 Config DefaultConfig(uid_t uid, const char* runtime_directory);
 
 }  // namespace kvpool::server

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/check.h"
+#include "core/default_sockets.h"
 #include "core/status_macros.h"
 #include "server/limits.h"
 #include "server/system_error.h"
@@ -189,15 +190,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Bind(const ListenerSpec& spe
 
 absl::Status MakePrivateDirectory(const std::string& path) {
   KVPOOL_RETURN_IF_ERROR(MakeDirectory(path, 0700, std::nullopt));
-  struct stat status {};
-  if (lstat(path.c_str(), &status) != 0) return SystemError(path, errno);
-  if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() || (status.st_mode & 0022) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path,
-        " is there and is not a directory of this user's that nobody else can write to; set "
-        "XDG_RUNTIME_DIR or name other sockets in the config"));
-  }
-  return absl::OkStatus();
+  return CheckPrivateDirectory(path, geteuid());
 }
 
 }  // namespace kvpool::server

@@ -94,8 +94,7 @@ class Listener {
   const SocketFile region_;
 };
 
-// Makes `path` (0700) unless it is there. FAILED_PRECONDITION unless it is then a directory, no
-// link, of this user's own that nobody else can write to.
+// Makes `path` (0700) unless it is there. As CheckPrivateDirectory for this user.
 absl::Status MakePrivateDirectory(const std::string& path);
 
 }  // namespace kvpool::server

@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   const kvpool::cli::Environment environment{.socket = Variable("KVPOOL_SOCKET"),
                                              .runtime_dir = Variable("XDG_RUNTIME_DIR"),
-                                             .is_root = geteuid() == 0};
+                                             .uid = geteuid()};
   auto code = kvpool::cli::RunCli(arguments, environment, absl::Now(), std::cout, std::cerr);
   std::cout.flush();
   if (!std::cout && code == kvpool::cli::ExitCode::kOk) {

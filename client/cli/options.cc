@@ -11,6 +11,7 @@
 
 #include "client/cli/exit_code.h"
 #include "client/cli/text.h"
+#include "core/default_sockets.h"
 #include "core/status_macros.h"
 
 namespace kvpool::cli {
@@ -153,14 +154,15 @@ absl::StatusOr<std::string> ChooseSocket(const Options& options, const Environme
     socket = *options.socket;
   } else if (environment.socket.has_value()) {
     socket = *environment.socket;
-  } else if (environment.is_root) {
-    socket = "unix:/run/kvpool/operator/kvpool.sock";
-  } else if (environment.runtime_dir.has_value() && !environment.runtime_dir->empty()) {
-    socket = absl::StrCat(kUnixPrefix, *environment.runtime_dir, "/kvpool/operator/kvpool.sock");
   } else {
-    return UsageError(
-        "XDG_RUNTIME_DIR is not set: say where the daemon is with --socket or "
-        "KVPOOL_SOCKET");
+    const DefaultSockets defaults = FindDefaultSockets(
+        environment.uid,
+        environment.runtime_dir.has_value() ? environment.runtime_dir->c_str() : nullptr);
+    if (!defaults.private_directory.empty()) {
+      const absl::Status own = CheckPrivateDirectory(defaults.private_directory, environment.uid);
+      if (!own.ok()) return UsageError(own.message());
+    }
+    socket = absl::StrCat(kUnixPrefix, defaults.operator_path);
   }
   absl::string_view path = socket;
   if (!absl::ConsumePrefix(&path, kUnixPrefix) || path.empty() || path.size() > kMaxSocketPath) {

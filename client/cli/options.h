@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -58,11 +60,12 @@ absl::StatusOr<CommandLine> ParseCommandLine(std::span<const std::string> argume
 struct Environment {
   std::optional<std::string> socket{};       // KVPOOL_SOCKET.
   std::optional<std::string> runtime_dir{};  // XDG_RUNTIME_DIR.
-  bool is_root = false;
+  uid_t uid = 0;
 };
 
 // The socket to use: the option, else KVPOOL_SOCKET, else the operator socket where the daemon
-// puts it by default. A usage error unless it is "unix:" and a path that a socket can have.
+// puts it by default. A usage error unless it is "unix:" and a path that a socket can have, or
+// where somebody else has made the directory of the default one.
 absl::StatusOr<std::string> ChooseSocket(const Options& options, const Environment& environment);
 
 }  // namespace kvpool::cli

@@ -1,5 +1,10 @@
 // kvpoolctl against a real daemon: what it prints, and what it exits with.
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -11,7 +16,9 @@
 #include "tests/integration/support/node.h"
 #include "tests/integration/support/worker.h"
 #include "tests/support/catch.h"
+#include "tests/support/child_process.h"
 #include "tests/support/eventually.h"
+#include "tests/support/temp_dir.h"
 
 namespace kvpool::test {
 namespace {
@@ -207,6 +214,51 @@ TEST_CASE("kvpoolctl's exit codes tell a refusal, a wrong command line and silen
     CHECK(answer.out.empty());
   }
   node.CheckAllIsBack();
+}
+
+// Runs programs as a user whose environment says nothing of sockets. As root, as another user.
+class BareUser {
+ public:
+  BareUser() { std::filesystem::remove_all(directory()); }
+  ~BareUser() { std::filesystem::remove_all(directory()); }
+
+  BareUser(const BareUser&) = delete;
+  BareUser& operator=(const BareUser&) = delete;
+
+  ChildProcess::Options Program(std::vector<std::string> words) const {
+    std::vector<std::string> arguments{"/usr/bin/env", "-u", "XDG_RUNTIME_DIR", "-u",
+                                       "KVPOOL_SOCKET"};
+    arguments.insert(arguments.end(), words.begin(), words.end());
+    return {.arguments = std::move(arguments),
+            .environment = {},
+            .stderr_path = log_.File("log"),
+            .uid = geteuid() == 0 ? std::optional(uid_) : std::nullopt};
+  }
+  int Run(std::vector<std::string> words) const {
+    ChildProcess process(Program(std::move(words)));
+    process.ReadAll();
+    return process.Wait();
+  }
+
+ private:
+  std::string directory() const { return "/tmp/kvpool-" + std::to_string(uid_); }
+
+  const uid_t uid_ = geteuid() == 0 ? 54'321 : geteuid();
+  TempDir log_;
+};
+
+TEST_CASE("A daemon, kvpoolctl and a worker of one user meet although nobody named a socket") {
+  const BareUser user;
+  ChildProcess daemon(user.Program({KVPOOL_KVPOOLD}));
+  REQUIRE(Eventually([&] { return user.Run({KVPOOL_KVPOOLCTL, "health"}) == kOk; }));
+  REQUIRE(user.Run({KVPOOL_KVPOOLCTL, "create-pool", "--spec=" + PoolJson("p", 4)}) == kOk);
+  ChildProcess worker(user.Program({KVPOOL_TEST_WORKER, ""}));
+  worker.WriteLine("open p worker");
+  CHECK(worker.ReadLine() == "ok");
+  worker.CloseStdin();
+  CHECK(worker.Wait() == 0);
+  daemon.Signal(SIGTERM);
+  CHECK(daemon.Wait() == 0);
 }
 
 }  // namespace

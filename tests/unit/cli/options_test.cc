@@ -1,7 +1,10 @@
 #include "client/cli/options.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
+
+#include "absl/strings/match.h"
 
 #include "client/cli/exit_code.h"
 #include "tests/support/catch.h"
@@ -85,20 +88,35 @@ TEST_CASE("A command line that cannot be read is a usage error that names the op
 }
 
 TEST_CASE("The socket is the option's, else the environment's, else where the daemon puts it") {
-  const Environment all{.socket = "unix:/env", .runtime_dir = "/run/user/7", .is_root = true};
+  const Environment all{.socket = "unix:/env", .runtime_dir = "/run/user/7", .uid = 0};
   CHECK(ChooseSocket(Options{.socket = "unix:/option"}, all).value() == "unix:/option");
   CHECK(ChooseSocket({}, all).value() == "unix:/env");
-  CHECK(ChooseSocket({}, {.runtime_dir = "/run/user/7", .is_root = true}).value() ==
+  CHECK(ChooseSocket({}, {.runtime_dir = "/run/user/7", .uid = 0}).value() ==
         "unix:/run/kvpool/operator/kvpool.sock");
-  CHECK(ChooseSocket({}, {.runtime_dir = "/run/user/7"}).value() ==
+  CHECK(ChooseSocket({}, {.runtime_dir = "/run/user/7", .uid = 7}).value() ==
         "unix:/run/user/7/kvpool/operator/kvpool.sock");
+  // Nobody has this uid.
+  constexpr uid_t kUid = 3'999'999'999;
+  CHECK(ChooseSocket({}, {.uid = kUid}).value() ==
+        "unix:/tmp/kvpool-3999999999/operator/kvpool.sock");
+  CHECK(ChooseSocket({}, {.runtime_dir = "", .uid = kUid}).value() ==
+        "unix:/tmp/kvpool-3999999999/operator/kvpool.sock");
 }
 
-TEST_CASE("Without a place for the socket, or with one that cannot be, it is a usage error") {
+TEST_CASE("A default socket in a directory that somebody else has made is a usage error") {
+  constexpr uid_t kUid = 3'999'999'998;
+  const std::string squatted = "/tmp/kvpool-3999999998";
+  std::filesystem::create_directory(squatted);
+  const absl::Status refused = ChooseSocket({}, {.uid = kUid}).status();
+  std::filesystem::remove(squatted);
+  CHECK(ExitCodeFor(refused) == ExitCode::kUsage);
+  CHECK(absl::StrContains(refused.message(), squatted));
+}
+
+TEST_CASE("A socket that cannot be is a usage error") {
   for (const auto& environment :
-       {Environment{}, Environment{.runtime_dir = ""}, Environment{.socket = ""},
-        Environment{.socket = "/run/kvpool.sock"}, Environment{.socket = "unix:"},
-        Environment{.socket = "localhost:50051"},
+       {Environment{.socket = ""}, Environment{.socket = "/run/kvpool.sock"},
+        Environment{.socket = "unix:"}, Environment{.socket = "localhost:50051"},
         Environment{.socket = "unix:/" + std::string(104, 'a')}}) {
     CAPTURE(environment.socket.value_or("none"));
     CHECK(ExitCodeFor(ChooseSocket({}, environment).status()) == ExitCode::kUsage);
