@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "client/status_from_grpc.h"
 #include "core/status_macros.h"
 
 namespace kvpool::client {
@@ -101,7 +102,7 @@ absl::StatusOr<OwnedFd> FetchRegionFd(const std::string& path, const v1::RegionF
   }
   KVPOOL_ASSIGN_OR_RETURN(std::vector<OwnedFd> fds, Receive(connection, path, response));
   if (response.code() != 0) {
-    return absl::Status(static_cast<absl::StatusCode>(response.code()), response.message());
+    return StatusFromDetails(response.code(), response.message(), response.details());
   }
   if (fds.size() != 1) {
     return absl::InternalError(absl::StrCat(path, " answered with ", fds.size(), " fds"));

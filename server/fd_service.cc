@@ -16,6 +16,7 @@
 #include "core/status_macros.h"
 #include "server/fd_packet.h"
 #include "server/logging.h"
+#include "server/rpc/status_mapping.h"
 
 namespace kvpool::server {
 namespace {
@@ -164,8 +165,10 @@ bool FdService::Serve(Connection& connection) {
   v1::RegionFdResponse response;
   const absl::StatusOr<Grant> grant = GrantRegion(connection, request);
   if (!grant.ok()) {
-    response.set_code(static_cast<int32_t>(grant.status().code()));
-    response.set_message(std::string(grant.status().message()));
+    internal::Status error = ToWireStatus(grant.status());
+    response.set_code(error.code());
+    response.set_message(std::move(*error.mutable_message()));
+    response.mutable_details()->Swap(error.mutable_details());
     return SendResponse(connection.fd.get(), response, std::nullopt);
   }
   response.set_size_bytes(grant->size_bytes);

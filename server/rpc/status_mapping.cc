@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "core/check.h"
 #include "core/error.h"
-#include "kvpool/internal/status.pb.h"
 #include "kvpool/v1/block.pb.h"
 
 namespace kvpool::server {
@@ -66,8 +66,8 @@ std::string SafeMessage(absl::string_view message) {
   return safe;
 }
 
-grpc::Status ToGrpcStatus(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
+internal::Status ToWireStatus(const absl::Status& status) {
+  KVPOOL_CHECK(!status.ok());
   const ErrorDetail detail = GetErrorDetail(status);
   v1::ErrorDetail message;
   message.set_reason(static_cast<v1::ErrorDetail::Reason>(detail.reason));
@@ -75,12 +75,18 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   message.set_block_id(detail.block_id);
   message.set_available(detail.available);
 
-  internal::Status details;
-  details.set_code(static_cast<int>(status.code()));
-  details.set_message(SafeMessage(status.message()));
-  google::protobuf::Any* any = details.add_details();
+  internal::Status wire;
+  wire.set_code(static_cast<int>(status.code()));
+  wire.set_message(SafeMessage(status.message()));
+  google::protobuf::Any* any = wire.add_details();
   any->set_type_url(kDetailUrl);
   any->set_value(message.SerializeAsString());
+  return wire;
+}
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const internal::Status details = ToWireStatus(status);
   return {static_cast<grpc::StatusCode>(status.code()), details.message(),
           details.SerializeAsString()};
 }

@@ -6,6 +6,8 @@
 #include "absl/strings/string_view.h"
 #include <grpcpp/support/status.h>
 
+#include "kvpool/internal/status.pb.h"
+
 namespace kvpool::server {
 
 // The most bytes of an error's message that go on the wire. It goes twice, as trailing metadata:
@@ -13,9 +15,12 @@ namespace kvpool::server {
 // stays well under the 8 KiB that gRPC takes of metadata.
 inline constexpr size_t kMaxErrorMessageBytes = 1024;
 
-// `status` as gRPC sends it: codes map one to one, and the details are a serialized
-// `kvpool.internal.Status` that holds one `kvpool.v1.ErrorDetail`, all zero where `status` has
-// none. OK has no details.
+// `status` as it goes on the wire: the code by the number that it has everywhere, and as details
+// one `kvpool.v1.ErrorDetail`, all zero where `status` has none. Requires that it is not OK.
+internal::Status ToWireStatus(const absl::Status& status);
+
+// `status` as gRPC sends it: codes map one to one, and the details are a serialized ToWireStatus.
+// OK has no details.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 // `message` as one line of valid UTF-8 of at most kMaxErrorMessageBytes: control characters and

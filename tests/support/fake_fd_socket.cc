@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "kvpool/v1/block.pb.h"
 
 namespace kvpool::test {
 namespace {
@@ -90,6 +91,13 @@ void FakeFdSocket::ServeConnection(int connection) {
     if (answer == Answer::kRefusal) {
       response.set_code(5);
       response.set_message("no such region");
+    }
+    if (answer == Answer::kUnknownSession) {
+      response.set_code(5);
+      response.set_message("no such session");
+      v1::ErrorDetail detail;
+      detail.set_reason(v1::ErrorDetail::REASON_SESSION_UNKNOWN);
+      response.add_details()->PackFrom(detail);
     }
     const size_t fd_count = answer == Answer::kTwoFds ? 2 : answer == Answer::kRight ? 1 : 0;
     const std::string packet =

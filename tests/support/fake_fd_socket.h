@@ -14,7 +14,7 @@ namespace kvpool::test {
 // its own serves one connection after another.
 class FakeFdSocket {
  public:
-  enum class Answer { kRight, kNoFd, kTwoFds, kGarbage, kNothing, kRefusal };
+  enum class Answer { kRight, kNoFd, kTwoFds, kGarbage, kNothing, kRefusal, kUnknownSession };
 
   // Listens at `path` and gives out `fd`, which it does not own. `on_request` is told of each
   // request, on the socket's thread.

@@ -10,6 +10,7 @@
 #include <chrono>
 
 #include "core/check.h"
+#include "core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_fd_socket.h"
 #include "tests/support/open_fds.h"
@@ -65,10 +66,14 @@ TEST_CASE("An answer without exactly one fd is INTERNAL, and no fd stays open") 
   CHECK(test::OpenFdCount() <= open + 1);
 }
 
-TEST_CASE("A refusal comes over with its code and message") {
+TEST_CASE("A refusal comes over with its code, message and detail") {
   Server server;
   server.socket.set_answer(Answer::kRefusal);
   CHECK(server.Fetch().status() == absl::NotFoundError("no such region"));
+  server.socket.set_answer(Answer::kUnknownSession);
+  CHECK(server.Fetch().status() == MakeError(absl::StatusCode::kNotFound,
+                                             {.reason = Reason::kSessionUnknown},
+                                             "no such session"));
 }
 
 TEST_CASE("A connection that ends without an answer is UNAVAILABLE") {

@@ -92,6 +92,15 @@ TEST_CASE("A daemon that refuses its memory, or gives none, is told so") {
   CHECK(session->Map().ok());
 }
 
+TEST_CASE("A session learns from the fd socket, too, that it has ended") {
+  Fixture fixture;
+  const auto session = fixture.Open();
+  REQUIRE(session->alive());
+  fixture.daemon.set_fd_answer(test::FakeFdSocket::Answer::kUnknownSession);
+  CHECK(GetErrorDetail(session->Map().status()).reason == Reason::kSessionUnknown);
+  CHECK_FALSE(session->alive());
+}
+
 TEST_CASE("FillBlocks and CopyBlocks name blocks and fill") {
   Fixture fixture;
   const auto session = fixture.Open();

@@ -7,6 +7,7 @@
 
 #include "core/device/host_device.h"
 #include "core/executor.h"
+#include "kvpool/v1/block.pb.h"
 #include "tests/support/catch.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_dir.h"
@@ -182,7 +183,7 @@ TEST_CASE("The descriptor reads and writes, and lets nobody change the size or t
         (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
 }
 
-TEST_CASE("A request that is wrong is answered with its code, without a descriptor") {
+TEST_CASE("A request that is wrong is answered with code and detail, without a descriptor") {
   Fixture f;
   const SessionId unknown{.bytes = {9}};
   struct Case {
@@ -190,12 +191,13 @@ TEST_CASE("A request that is wrong is answered with its code, without a descript
     std::string listener;
     std::string request;
     absl::StatusCode code;
+    v1::ErrorDetail::Reason reason = v1::ErrorDetail::REASON_UNSPECIFIED;
   };
   v1::RegionFdRequest no_id;
   no_id.set_session_id("zz");
   const std::vector<Case> cases = {
       {"unknown session", "worker", f.Request(unknown, f.served.region_ids[0]),
-       absl::StatusCode::kNotFound},
+       absl::StatusCode::kNotFound, v1::ErrorDetail::REASON_SESSION_UNKNOWN},
       {"unknown region", "worker", f.Request(f.session, 999), absl::StatusCode::kNotFound},
       {"another pool's region", "worker", f.Request(f.session, f.other.region_ids[0]),
        absl::StatusCode::kNotFound},
@@ -210,6 +212,10 @@ TEST_CASE("A request that is wrong is answered with its code, without a descript
     REQUIRE_FALSE(answer.has_ended);
     CHECK(answer.response.code() == static_cast<int>(c.code));
     CHECK_FALSE(answer.response.message().empty());
+    REQUIRE(answer.response.details_size() == 1);
+    v1::ErrorDetail detail;
+    REQUIRE(answer.response.details(0).UnpackTo(&detail));
+    CHECK(detail.reason() == c.reason);
     CHECK(answer.fds.empty());
     CHECK(f.Processes().size() == 1);
     // The connection lives on.
