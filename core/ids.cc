@@ -1,6 +1,7 @@
 #include "core/ids.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -23,11 +24,15 @@ std::string SessionId::Short() const { return ToString().substr(0, 8); }
 absl::StatusOr<SessionId> SessionId::Parse(absl::string_view text) {
   SessionId id;
   if (text.size() != 2 * id.bytes.size() || !std::ranges::all_of(text, IsLowerHex)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "session_id has ", text.size(), " characters; it is 32 lower-case hex digits"));
+    return absl::InvalidArgumentError(absl::StrCat("session_id has ", text.size(),
+                                                   " characters; it is 32 lower-case hex digits"));
   }
-  const std::string bytes = absl::HexStringToBytes(text);
-  std::ranges::copy(bytes, reinterpret_cast<char*>(id.bytes.data()));
+  // absl::HexStringToBytes has another signature in each release.
+  const char* digits = text.data();
+  for (uint8_t& byte : id.bytes) {
+    std::from_chars(digits, digits + 2, byte, 16);
+    digits += 2;
+  }
   return id;
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
@@ -56,8 +57,7 @@ void LogProtobufLine(google::protobuf::LogLevel level, const char* /*filename*/,
 }
 
 bool IsPlain(char c) {
-  return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
-         absl::string_view("_.:/@+-").find(c) != absl::string_view::npos;
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("_.:/@+-", c);
 }
 
 }  // namespace

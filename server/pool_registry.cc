@@ -115,11 +115,11 @@ absl::StatusOr<std::shared_ptr<Pool>> PoolRegistry::Allocate(const PoolLayout& l
   // Before the first shard is allocated, so that shards that cannot all fit take nothing.
   KVPOOL_RETURN_IF_ERROR(CheckRoom(layout));
   const std::vector<Device*> devices(layout.num_shards(), &host_);
-  PoolOptions options{.layout = layout,
-                      .limits = options_.limits,
-                      .trace = options_.trace,
-                      .claim_grace = Duration::zero()};
-  return Pool::Create(std::move(options), devices, options_.clock, observer_);
+  const PoolOptions options{.layout = layout,
+                            .limits = options_.limits,
+                            .trace = options_.trace,
+                            .claim_grace = Duration::zero()};
+  return Pool::Create(options, devices, options_.clock, observer_);
 }
 
 absl::Status PoolRegistry::Delete(absl::string_view name) {
