@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -12,12 +13,9 @@
 namespace kvpool {
 namespace {
 
-uint32_t Less(uint32_t a, uint64_t b) { return a > b ? static_cast<uint32_t>(a - b) : 0; }
-
-absl::Status FullError(uint32_t count, uint32_t room) {
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   {.reason = Reason::kPoolFull, .available = room},
-                   absl::StrCat("no room for ", count, " blocks: ", room, " could be had"));
+// What the session has yet to take of its guarantee; negative where it holds more.
+int64_t UnfilledOf(const Session& session) {
+  return int64_t{session.guarantee} - session.held_blocks;
 }
 
 absl::Status AbortedError() {
@@ -44,7 +42,7 @@ absl::StatusOr<AllocOutcome> AllocDesk::Alloc(Session& session, const AllocCall&
     if (outcome.pending != PendingId{}) return outcome;
     // What `release` freed beyond the call's need is for those who wait.
     Serve(now);
-    outcome.answer.available = Available(session);
+    outcome.answer.available = allowance_.Available(session);
     if (demand.key != 0) keys_.Remember(session, demand.key, request, outcome.answer);
     return outcome;
   }
@@ -102,40 +100,6 @@ AllocOutcome AllocDesk::TakePlace(Session& session, PendingId first, const Alloc
   return {.pending = id, .answer = {}};
 }
 
-uint32_t AllocDesk::Room(const Session& session, const DropEffect& effect, bool is_first) const {
-  const uint32_t free = state_.references.blocks().free_count();
-  const uint32_t let_go = session.held_blocks - effect.let_go;
-  // Blocks that it frees and takes again count as held when the rest is taken from the others.
-  const uint32_t own = Less(session.guarantee, let_go + effect.freed);
-  if (!is_first) {
-    return std::min(Less(session.guarantee, let_go), effect.freed + std::min(own, free));
-  }
-  const uint64_t unfilled =
-      state_.references.unfilled_guarantees() - session.unfilled() + uint64_t{own};
-  return effect.freed + std::min(own, free) + Less(free, unfilled);
-}
-
-uint32_t AllocDesk::QuotaRoom(const Session& session, const DropEffect& effect) const {
-  const uint32_t quota = state_.options.max_blocks_per_tenant;
-  if (quota == 0) return state_.options.num_blocks;
-  return Less(quota, state_.references.used_blocks(session) - effect.freed);
-}
-
-absl::StatusOr<uint32_t> AllocDesk::Judge(const Session& session, uint32_t count,
-                                          bool allow_partial, const DropEffect& effect,
-                                          bool is_first) const {
-  const uint32_t quota = QuotaRoom(session, effect);
-  const uint32_t room = Room(session, effect, is_first);
-  if (allow_partial) return std::min({count, quota, room});
-  if (count > quota) {
-    return MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kQuota},
-                     absl::StrCat("tenant '", state_.tenants.name(session.tenant), "' may have ",
-                                  quota, " blocks more, not ", count));
-  }
-  if (count > room) return FullError(count, room);
-  return count;
-}
-
 absl::StatusOr<uint32_t> AllocDesk::JudgeReclaiming(Session& session, const AllocCall& call,
                                                     TimePoint now) {
   while (true) {
@@ -144,7 +108,7 @@ absl::StatusOr<uint32_t> AllocDesk::JudgeReclaiming(Session& session, const Allo
                             state_.references.CheckDrop(session, call.release));
     const bool is_first = state_.waits.is_clear(call.queue);
     absl::StatusOr<uint32_t> count =
-        Judge(session, call.count, call.allow_partial, effect, is_first);
+        allowance_.Judge(session, call.count, call.allow_partial, effect, is_first);
     const bool is_short = !count.ok() || *count < call.count;
     if (!is_short || !reclaimer_.has_work()) return count;
     reclaimer_.Run(state_.options.limits.reclaim_slice, now);
@@ -213,7 +177,7 @@ void AllocDesk::FillDone(PendingId id, const absl::Status& status, TimePoint now
     state_.events.emplace_back(AllocDone{fill.answer_to, status});
     return;
   }
-  fill.answer.available = Available(*session);
+  fill.answer.available = allowance_.Available(*session);
   if (fill.key != 0) keys_.Remember(*session, fill.key, fill.request, fill.answer);
   state_.events.emplace_back(AllocDone{fill.answer_to, std::move(fill.answer)});
 }
@@ -237,7 +201,15 @@ absl::StatusOr<AllocOutcome> AllocDesk::Wait(Session& session, const AllocCall& 
   waiting.request = request;
   waiting.deadline = now + std::min(*call.wait, limits.max_wait);
   waiting.has_guarantee = session.guarantee > 0;
-  state_.waits.Add(std::move(waiting));
+  WaitingCall& added = state_.waits.Add(std::move(waiting));
+  if (added.has_guarantee) {
+    // Where there is no quota, one line does for all tenants.
+    const bool has_quota = state_.options.max_blocks_per_tenant > 0;
+    state_.guaranteed_waits.Add(
+        added.number, {.session = session.slot, .tenant = has_quota ? session.tenant : kNoTenant});
+    state_.guaranteed_waits.SetUnfilled(session.slot, UnfilledOf(session));
+    Evaluate(added);
+  }
   state_.sessions.BeginRunning(session);
   session.pending.insert(id);
   if (call.idempotency_key != 0) session.pending_keys[call.idempotency_key] = id;
@@ -245,31 +217,40 @@ absl::StatusOr<AllocOutcome> AllocDesk::Wait(Session& session, const AllocCall& 
 }
 
 void AllocDesk::Serve(TimePoint now, WaitQueue last) {
-  bool has_served = true;
-  while (has_served) {
-    has_served = false;
-    if (state_.waits.has_guaranteed()) {
-      for (const PendingId id : state_.waits.guaranteed()) {
-        WaitingCall* call = state_.waits.Find(id);
-        has_served |= ServeOne(*call, state_.waits.is_front(*call), now);
-      }
+  do {
+    WaitingCall* call = state_.waits.front();
+    while (call != nullptr && call->queue <= last && ServeOne(*call, /*is_first=*/true, now)) {
+      call = state_.waits.front();
     }
-    while (WaitingCall* call = state_.waits.front()) {
-      if (call->queue > last || !ServeOne(*call, /*is_first=*/true, now)) break;
-      has_served = true;
-    }
+  } while (ServeGuaranteed(now));
+}
+
+bool AllocDesk::ServeGuaranteed(TimePoint now) {
+  const auto room = [this](TenantSlot tenant) {
+    const uint32_t free = state_.references.blocks().free_count();
+    return tenant == kNoTenant ? free : std::min(free, allowance_.QuotaRoom(tenant, {}));
+  };
+  while (true) {
+    Refresh();
+    const std::optional<uint64_t> found = state_.guaranteed_waits.Find(room);
+    if (!found.has_value()) return false;
+    // A look at what it releases may show that it must wait on.
+    if (ServeOne(state_.waits.at(*found), /*is_first=*/false, now)) return true;
+    KVPOOL_CHECK(state_.guaranteed_waits.Find(room) != found);
   }
 }
 
 bool AllocDesk::ServeOne(WaitingCall& call, bool is_first, TimePoint now) {
   Session& session = state_.sessions.at(call.session);
   const absl::StatusOr<DropEffect>& effect = EffectOf(call);
-  absl::StatusOr<uint32_t> count =
-      effect.ok() ? Judge(session, call.count, /*allow_partial=*/false, *effect, is_first)
-                  : absl::StatusOr<uint32_t>(effect.status());
+  if (effect.ok() && allowance_.IsFull(session, call.count, *effect, is_first)) return false;
+  const absl::StatusOr<uint32_t> count =
+      effect.ok()
+          ? allowance_.Judge(session, call.count, /*allow_partial=*/false, *effect, is_first)
+          : absl::StatusOr<uint32_t>(effect.status());
   if (!count.ok()) {
     // One whose turn it is not keeps its place: what is wrong may be right by then.
-    if (!is_first || GetErrorDetail(count.status()).reason == Reason::kPoolFull) return false;
+    if (!is_first) return false;
     const PendingId id = call.id;
     Leave(session, id, now);
     state_.events.emplace_back(AllocDone{id, count.status()});
@@ -283,22 +264,49 @@ bool AllocDesk::ServeOne(WaitingCall& call, bool is_first, TimePoint now) {
                          .request = served.request};
   AllocOutcome outcome = Give(session, demand, served.id, now);
   if (outcome.pending != PendingId{}) return true;
-  outcome.answer.available = Available(session);
+  outcome.answer.available = allowance_.Available(session);
   if (served.key != 0) keys_.Remember(session, served.key, served.request, outcome.answer);
   state_.events.emplace_back(AllocDone{served.id, std::move(outcome.answer)});
   return true;
 }
 
 const absl::StatusOr<DropEffect>& AllocDesk::EffectOf(WaitingCall& call) {
-  Session& session = state_.sessions.at(call.session);
-  if (!call.release.empty()) reclaimer_.FinishClaims(session);
-  const uint64_t changes = state_.references.blocks().watched_changes();
-  if (!call.effect.has_value() || call.effect_changes != changes) {
-    state_.references.Watch(call.release);
-    call.effect = state_.references.CheckDrop(session, call.release);
-    call.effect_changes = changes;
-  }
+  if (!call.release.empty()) reclaimer_.FinishClaims(state_.sessions.at(call.session));
+  Refresh();
+  if (!call.effect.has_value()) Evaluate(call);
   return *call.effect;
+}
+
+void AllocDesk::Evaluate(WaitingCall& call) {
+  state_.references.Watch(call.release);
+  call.effect = state_.references.CheckDrop(state_.sessions.at(call.session), call.release);
+  if (!call.has_guarantee) return;
+  std::optional<GuaranteedCalls::Need> need;
+  if (call.effect->ok()) {
+    const DropEffect& effect = **call.effect;
+    need = {.guarantee = int64_t{call.count} - effect.let_go,
+            .blocks = call.count - std::min(call.count, effect.freed)};
+  }
+  state_.guaranteed_waits.SetNeed(call.number, need);
+}
+
+void AllocDesk::Refresh() {
+  const References& references = state_.references;
+  if (references.changed_blocks().empty() && references.changed_sessions().empty()) return;
+  for (const SessionSlot slot : references.changed_sessions()) {
+    if (!state_.sessions.has(slot)) continue;
+    state_.guaranteed_waits.SetUnfilled(slot, UnfilledOf(state_.sessions.at(slot)));
+  }
+  std::vector<uint64_t> changed;  // Calls to look at again.
+  for (const BlockId block : references.changed_blocks()) {
+    for (const uint64_t number : state_.waits.Offering(block)) {
+      WaitingCall& call = state_.waits.at(number);
+      if (call.has_guarantee && call.effect.has_value()) changed.push_back(number);
+      call.effect.reset();
+    }
+  }
+  state_.references.ClearChanged();
+  for (const uint64_t number : changed) Evaluate(state_.waits.at(number));
 }
 
 bool AllocDesk::Cancel(PendingId id, TimePoint now) {
@@ -313,8 +321,9 @@ void AllocDesk::EndWait(PendingId id, TimePoint now) {
   Session& session = state_.sessions.at(call.session);
   const absl::StatusOr<DropEffect>& effect = EffectOf(call);
   const absl::Status status =
-      effect.ok() ? FullError(call.count, Room(session, *effect, state_.waits.is_front(call)))
-                  : FullError(call.count, 0);
+      effect.ok() ? Allowance::FullError(
+                        call.count, allowance_.Room(session, *effect, state_.waits.is_front(call)))
+                  : Allowance::FullError(call.count, 0);
   Leave(session, id, now);
   state_.events.emplace_back(AllocDone{id, status});
 }
@@ -333,13 +342,9 @@ bool AllocDesk::Abandon(Session& session, PendingId id, const absl::Status& stat
   return true;
 }
 
-uint32_t AllocDesk::Available(const Session& session) const {
-  return std::min(Room(session, {}, state_.waits.is_clear(WaitQueue::kGrow)),
-                  QuotaRoom(session, {}));
-}
-
 WaitingCall AllocDesk::Leave(Session& session, PendingId id, TimePoint now) {
   WaitingCall call = state_.waits.Remove(id);
+  if (call.has_guarantee) state_.guaranteed_waits.Remove(call.number);
   Forget(session, id, call.key, now);
   return call;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "core/ledger/allowance.h"
 #include "core/ledger/keyed_calls.h"
 #include "core/ledger/pin_desk.h"
 #include "core/ledger/reclaimer.h"
@@ -12,10 +13,8 @@
 
 namespace kvpool {
 
-// AllocDesk gives blocks to sessions: at once, after a wait, or after a fill.
-//
-// What a session may take is settled by Room alone: the free blocks, less what others are
-// guaranteed, and nothing beyond its own guarantee while others wait before it.
+// AllocDesk gives blocks to sessions, as far as Allowance lets them have any: at once, after a
+// wait, or after a fill.
 class AllocDesk {
  public:
   // The arguments must outlive it.
@@ -38,7 +37,7 @@ class AllocDesk {
   bool Abandon(Session& session, PendingId id, const absl::Status& status, TimePoint now);
 
   // What the session could allocate now.
-  uint32_t Available(const Session& session) const;
+  uint32_t Available(const Session& session) const { return allowance_.Available(session); }
 
  private:
   // What is asked for, waiting or not.
@@ -56,14 +55,7 @@ class AllocDesk {
                                                      uint64_t request, TimePoint now);
   AllocOutcome TakePlace(Session& session, PendingId first, const AllocCall& call, TimePoint now);
 
-  // What the session could take if it dropped what `effect` says. `is_first`: nobody waits
-  // before it.
-  uint32_t Room(const Session& session, const DropEffect& effect, bool is_first) const;
-  uint32_t QuotaRoom(const Session& session, const DropEffect& effect) const;
-  // How many blocks to give. Errors: RESOURCE_EXHAUSTED, POOL_FULL or QUOTA.
-  absl::StatusOr<uint32_t> Judge(const Session& session, uint32_t count, bool allow_partial,
-                                 const DropEffect& effect, bool is_first) const;
-  // As Judge, after reclaiming what ended sessions hold as far as needed.
+  // As Allowance::Judge, after reclaiming what ended sessions hold as far as needed.
   absl::StatusOr<uint32_t> JudgeReclaiming(Session& session, const AllocCall& call, TimePoint now);
   // Does what was judged possible. `id` is 0 where nobody waits for the answer yet; the outcome
   // is pending where blocks are to be filled.
@@ -73,8 +65,14 @@ class AllocDesk {
 
   absl::StatusOr<AllocOutcome> Wait(Session& session, const AllocCall& call, uint64_t request,
                                     TimePoint now);
+  // Serves the first waiting call that its session's guarantee lets pass; false: there is none.
+  bool ServeGuaranteed(TimePoint now);
   bool ServeOne(WaitingCall& call, bool is_first, TimePoint now);
   const absl::StatusOr<DropEffect>& EffectOf(WaitingCall& call);
+  // Finds out what the call's `release` would do, and what the call needs by that.
+  void Evaluate(WaitingCall& call);
+  // Brings what is known of waiting calls up to date with what changed.
+  void Refresh();
   // Takes a call out of the queues; it is not pending any more.
   WaitingCall Leave(Session& session, PendingId id, TimePoint now);
   void Forget(Session& session, PendingId id, uint64_t key, TimePoint now);
@@ -83,6 +81,7 @@ class AllocDesk {
   KeyedCalls& keys_;
   Reclaimer& reclaimer_;
   PinDesk& pins_;
+  const Allowance allowance_{state_};
 };
 
 }  // namespace kvpool

@@ -26,6 +26,7 @@ BlockId BlockTable::Take() {
   record.references = 1;
   record.first.next = kNoHolder;
   ++held_count_;
+  NoteChange(BlockId{index}, record);
   return BlockId{index};
 }
 
@@ -33,13 +34,13 @@ void BlockTable::AddReference(BlockId block) {
   BlockRecord& record = records_[ToIndex(block)];
   KVPOOL_CHECK(record.references > 0 && record.references < UINT32_MAX);
   ++record.references;
-  NoteChange(record);
+  NoteChange(block, record);
 }
 
 BlockState BlockTable::DropReferences(BlockId block, uint32_t count) {
   BlockRecord& record = records_[ToIndex(block)];
   KVPOOL_CHECK(count > 0 && record.references >= count);
-  NoteChange(record);
+  NoteChange(block, record);
   record.references -= count;
   if (record.references > 0) return BlockState::kHeld;
   return LeaveHeld(block, record);
@@ -48,7 +49,7 @@ BlockState BlockTable::DropReferences(BlockId block, uint32_t count) {
 BlockState BlockTable::DropClaim(BlockId block) {
   BlockRecord& record = records_[ToIndex(block)];
   KVPOOL_CHECK(record.claims > 0);
-  NoteChange(record);
+  NoteChange(block, record);
   --record.claims;
   return LeaveQuarantine(block, record);
 }
@@ -56,7 +57,7 @@ BlockState BlockTable::DropClaim(BlockId block) {
 BlockState BlockTable::ClearPinned(BlockId block) {
   BlockRecord& record = records_[ToIndex(block)];
   KVPOOL_CHECK(record.has(BlockRecord::kPinned));
-  NoteChange(record);
+  NoteChange(block, record);
   record.flags = static_cast<uint16_t>(record.flags & ~BlockRecord::kPinned);
   return LeaveQuarantine(block, record);
 }
@@ -64,14 +65,14 @@ BlockState BlockTable::ClearPinned(BlockId block) {
 void BlockTable::AddClaim(BlockId block) {
   BlockRecord& record = records_[ToIndex(block)];
   KVPOOL_CHECK(state(block) != BlockState::kFree && record.claims < UINT16_MAX);
-  NoteChange(record);
+  NoteChange(block, record);
   ++record.claims;
 }
 
 void BlockTable::SetPinned(BlockId block) {
   BlockRecord& record = records_[ToIndex(block)];
   KVPOOL_CHECK(state(block) != BlockState::kFree);
-  NoteChange(record);
+  NoteChange(block, record);
   record.flags |= BlockRecord::kPinned;
 }
 
@@ -108,6 +109,11 @@ BlockState BlockTable::LeaveQuarantine(BlockId block, BlockRecord& record) {
   --quarantined_count_;
   PushFree(block, record);
   return BlockState::kFree;
+}
+
+void BlockTable::NoteWatched(BlockId block, BlockRecord& record) {
+  record.flags = static_cast<uint16_t>(record.flags & ~BlockRecord::kWatched);
+  changed_.push_back(block);
 }
 
 void BlockTable::PushFree(BlockId block, BlockRecord& record) {

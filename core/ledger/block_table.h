@@ -23,7 +23,7 @@ struct BlockRecord {
     kPinned = 1,   // A granted pin is on it.
     kSealed = 2,   // Nobody writes to it until it is free.
     kUnknown = 4,  // A fill of it failed or is under way: nobody may trust its bytes.
-    kWatched = 8,  // A waiting call offers it: see BlockTable::watched_changes.
+    kWatched = 8,  // A waiting call offers it: see BlockTable::changed.
     kAdding = 16,  // Of References::CheckAdd alone, for its while.
   };
 
@@ -78,8 +78,9 @@ class BlockTable {
   uint32_t free_count() const { return num_blocks_ - held_count_ - quarantined_count_; }
   uint32_t held_count() const { return held_count_; }
   uint32_t quarantined_count() const { return quarantined_count_; }
-  // Rises whenever anything changes about a block that is watched.
-  uint64_t watched_changes() const { return watched_changes_; }
+  // The blocks about which anything changed while they were watched, which ended by that.
+  const std::vector<BlockId>& changed() const { return changed_; }
+  void ClearChanged() { changed_.clear(); }
 
   // The free blocks that have a record, the top first. For checks.
   std::vector<BlockId> FreeStack() const;
@@ -91,16 +92,17 @@ class BlockTable {
   BlockState LeaveHeld(BlockId block, BlockRecord& record);
   BlockState LeaveQuarantine(BlockId block, BlockRecord& record);
   void PushFree(BlockId block, BlockRecord& record);
-  void NoteChange(const BlockRecord& record) {
-    if (record.has(BlockRecord::kWatched)) ++watched_changes_;
+  void NoteChange(BlockId block, BlockRecord& record) {
+    if (record.has(BlockRecord::kWatched)) NoteWatched(block, record);
   }
+  void NoteWatched(BlockId block, BlockRecord& record);
 
   const uint32_t num_blocks_;
   std::vector<BlockRecord> records_;  // Of the blocks ever taken.
   uint32_t free_top_ = UINT32_MAX;    // The block freed last.
   uint32_t held_count_ = 0;
   uint32_t quarantined_count_ = 0;
-  uint64_t watched_changes_ = 0;
+  std::vector<BlockId> changed_;
 };
 
 }  // namespace kvpool

@@ -155,7 +155,7 @@ BlockRef References::Take(Session& session, Fill fill, FillPlan& plan, const Cau
   tenants_.TakeBlock(session.tenant, last);
   record.tenant = session.tenant;
   holders_.Add(block, session.slot, 1, session.held);
-  if (++session.held_blocks <= session.guarantee) --unfilled_guarantees_;
+  CountHeld(session);
   ++session.references;
   if (fill == Fill::kPoison) {
     plan.poison.push_back(block);
@@ -173,7 +173,7 @@ void References::Add(Session& session, BlockId block, const Cause& cause) {
     ++holders_.at(slot).count;
   } else {
     holders_.Add(block, session.slot, 1, session.held);
-    if (++session.held_blocks <= session.guarantee) --unfilled_guarantees_;
+    CountHeld(session);
   }
   ++session.references;
   Record(block, TraceOperation::kInc, cause);
@@ -236,8 +236,9 @@ void References::SetKnown(BlockId block, bool is_known) {
 
 void References::Watch(std::span<const BlockRef> refs) {
   for (const BlockRef& ref : refs) {
-    if (blocks_.has_record(ref.block))
+    if (blocks_.has_record(ref.block)) {
       blocks_.mutable_record(ref.block).flags |= BlockRecord::kWatched;
+    }
   }
 }
 
@@ -247,9 +248,27 @@ void References::SetGuarantee(Session& session, uint32_t blocks) {
   unfilled_guarantees_ += session.unfilled();
 }
 
+void References::ClearChanged() {
+  blocks_.ClearChanged();
+  changed_sessions_.clear();
+}
+
+void References::CountHeld(Session& session) {
+  if (++session.held_blocks <= session.guarantee) --unfilled_guarantees_;
+  NoteHeld(session);
+}
+
 void References::DropHolder(Session& session, HolderSlot slot) {
   holders_.Remove(slot, session.held);
   if (session.held_blocks-- <= session.guarantee) ++unfilled_guarantees_;
+  NoteHeld(session);
+}
+
+void References::NoteHeld(const Session& session) {
+  if (session.guarantee == 0) return;
+  if (changed_sessions_.empty() || changed_sessions_.back() != session.slot) {
+    changed_sessions_.push_back(session.slot);
+  }
 }
 
 void References::Settle(BlockId block, BlockState state, bool was_held, const Cause& cause) {

@@ -68,8 +68,13 @@ class References {
   void ClearPinned(BlockId block, const Cause& cause);
   // Whether the block's bytes are what its tenant, or nobody, wrote.
   void SetKnown(BlockId block, bool is_known);
-  // From now on watched_changes() tells of changes to these.
+  // changed_blocks() tells of the next change to each of these.
   void Watch(std::span<const BlockRef> refs);
+  const std::vector<BlockId>& changed_blocks() const { return blocks_.changed(); }
+  // The sessions with guarantees that hold more or fewer blocks now.
+  const std::vector<SessionSlot>& changed_sessions() const { return changed_sessions_; }
+  // What changed is told no more.
+  void ClearChanged();
 
   // A live session's part of the pool that nobody else can take.
   void SetGuarantee(Session& session, uint32_t blocks);
@@ -86,7 +91,9 @@ class References {
 
  private:
   absl::Status CheckAddEntry(const Session& session, const BlockRef& ref, size_t index) const;
+  void CountHeld(Session& session);
   void DropHolder(Session& session, HolderSlot slot);
+  void NoteHeld(const Session& session);
   // What follows from a block's becoming `state`.
   void Settle(BlockId block, BlockState state, bool was_held, const Cause& cause);
   void Record(BlockId block, TraceOperation operation, const Cause& cause);
@@ -97,6 +104,7 @@ class References {
   HolderTable holders_;
   std::unique_ptr<BlockTrace> trace_;
   uint64_t unfilled_guarantees_ = 0;
+  std::vector<SessionSlot> changed_sessions_;
   std::vector<HolderSlot> scratch_;  // Of a Check, kept for its capacity.
 };
 

@@ -7,6 +7,7 @@
 
 #include "core/ledger/calls.h"
 #include "core/ledger/events.h"
+#include "core/ledger/guaranteed_calls.h"
 #include "core/ledger/options.h"
 #include "core/ledger/pin_table.h"
 #include "core/ledger/references.h"
@@ -49,6 +50,7 @@ struct LedgerState {
   References references;
   SessionTable sessions;
   WaitQueues waits;
+  GuaranteedCalls guaranteed_waits;  // Those of `waits` whose sessions have guarantees.
   PinTable pin_table;
   absl::flat_hash_map<PendingId, PinEntry> pins;
   absl::flat_hash_map<PendingId, PendingFill> fills;

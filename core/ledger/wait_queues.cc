@@ -1,18 +1,19 @@
 #include "core/ledger/wait_queues.h"
 
+#include <utility>
+
 #include "core/check.h"
 
 namespace kvpool {
 
-void WaitQueues::Add(WaitingCall call) {
-  const uint64_t number = ++last_number_;
-  const PendingId id = call.id;
-  const WaitQueue queue = call.queue;
-  deadlines_.emplace(call.deadline, id);
-  if (call.has_guarantee) guaranteed_.emplace(number, id);
-  const bool is_new = places_.emplace(id, Place{queue, number}).second;
+WaitingCall& WaitQueues::Add(WaitingCall call) {
+  call.number = ++last_number_;
+  deadlines_.emplace(call.deadline, call.id);
+  for (const BlockRef& ref : call.release) offers_.emplace(ref.block, call.number);
+  const bool is_new = places_.emplace(call.id, Place{call.queue, call.number}).second;
   KVPOOL_CHECK(is_new);
-  queues_[static_cast<size_t>(queue)].emplace(number, std::move(call));
+  auto& queue = queues_[static_cast<size_t>(call.queue)];
+  return queue.emplace(last_number_, std::move(call)).first->second;
 }
 
 WaitingCall WaitQueues::Remove(PendingId id) {
@@ -22,7 +23,7 @@ WaitingCall WaitQueues::Remove(PendingId id) {
   const auto found = queue.find(place->second.number);
   WaitingCall call = std::move(found->second);
   queue.erase(found);
-  guaranteed_.erase(place->second.number);
+  for (const BlockRef& ref : call.release) offers_.erase({ref.block, call.number});
   deadlines_.erase({call.deadline, id});
   places_.erase(place);
   return call;
@@ -37,7 +38,6 @@ void WaitQueues::Replace(PendingId id, PendingId by, TimePoint deadline) {
   WaitingCall& call = queues_[static_cast<size_t>(place.queue)].at(place.number);
   deadlines_.erase({call.deadline, id});
   deadlines_.emplace(deadline, by);
-  if (call.has_guarantee) guaranteed_[place.number] = by;
   call.id = by;
   call.deadline = deadline;
 }
@@ -46,6 +46,20 @@ WaitingCall* WaitQueues::Find(PendingId id) {
   const auto place = places_.find(id);
   if (place == places_.end()) return nullptr;
   return &queues_[static_cast<size_t>(place->second.queue)].at(place->second.number);
+}
+
+WaitingCall& WaitQueues::at(uint64_t number) {
+  const auto found = queues_[0].find(number);
+  return found != queues_[0].end() ? found->second : queues_[1].at(number);
+}
+
+std::vector<uint64_t> WaitQueues::Offering(BlockId block) const {
+  std::vector<uint64_t> numbers;
+  for (auto offer = offers_.lower_bound({block, 0});
+       offer != offers_.end() && offer->first == block; ++offer) {
+    numbers.push_back(offer->second);
+  }
+  return numbers;
 }
 
 WaitingCall* WaitQueues::front() {
@@ -57,12 +71,6 @@ WaitingCall* WaitQueues::front() {
 
 bool WaitQueues::is_clear(WaitQueue queue) const {
   return queues_[0].empty() && (queue == WaitQueue::kGrow || queues_[1].empty());
-}
-
-std::vector<PendingId> WaitQueues::guaranteed() const {
-  std::vector<PendingId> ids;
-  for (const auto& [number, id] : guaranteed_) ids.push_back(id);
-  return ids;
 }
 
 std::optional<std::pair<TimePoint, PendingId>> WaitQueues::next_deadline() const {

@@ -28,10 +28,10 @@ struct WaitingCall {
   uint64_t request = 0;  // A hash of the call.
   TimePoint deadline;
   bool has_guarantee = false;  // Its session has one.
+  uint64_t number = 0;         // Counts calls that ever waited: tells which came first.
 
-  // What dropping `release` would do, as of `effect_changes` watched changes.
+  // What dropping `release` would do; absent where that may have changed.
   std::optional<absl::StatusOr<DropEffect>> effect;
-  uint64_t effect_changes = 0;
 };
 
 // WaitQueues keeps the waiting calls, each queue in order of arrival.
@@ -41,13 +41,18 @@ class WaitQueues {
   WaitQueues(const WaitQueues&) = delete;
   WaitQueues& operator=(const WaitQueues&) = delete;
 
-  void Add(WaitingCall call);
+  // Numbers the call; what is returned stays until the call is removed.
+  WaitingCall& Add(WaitingCall call);
   // Requires that the call waits.
   WaitingCall Remove(PendingId id);
   // Another call takes the place of a waiting one.
   void Replace(PendingId id, PendingId by, TimePoint deadline);
   // Null where no such call waits.
   WaitingCall* Find(PendingId id);
+  // Requires that the call waits.
+  WaitingCall& at(uint64_t number);
+  // The numbers of the calls that offer the block in their `release`, in order of arrival.
+  std::vector<uint64_t> Offering(BlockId block) const;
 
   // The call whose turn it is; null where none waits.
   WaitingCall* front();
@@ -55,10 +60,6 @@ class WaitQueues {
   bool is_front(const WaitingCall& call) { return front() == &call; }
   // Whether nobody waits in `queue` or in one before it.
   bool is_clear(WaitQueue queue) const;
-
-  // The calls of sessions with guarantees, in order of arrival.
-  std::vector<PendingId> guaranteed() const;
-  bool has_guaranteed() const { return !guaranteed_.empty(); }
 
   // The call whose wait ends first, and when; of several, that with the lowest id.
   std::optional<std::pair<TimePoint, PendingId>> next_deadline() const;
@@ -74,7 +75,7 @@ class WaitQueues {
 
   std::array<std::map<uint64_t, WaitingCall>, 2> queues_;
   absl::flat_hash_map<PendingId, Place> places_;
-  std::map<uint64_t, PendingId> guaranteed_;
+  std::set<std::pair<BlockId, uint64_t>> offers_;  // With the call's number.
   std::set<std::pair<TimePoint, PendingId>> deadlines_;
   uint64_t last_number_ = 0;
 };

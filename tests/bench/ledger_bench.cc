@@ -170,6 +170,80 @@ BENCHMARK(AllocDecRefOne)
     ->ArgNames({"blocks", "sessions"})
     ->ArgsProduct({{1'000, 10'000'000}, {1, 1'000}});
 
+// Waiting calls: who they are, as the benchmarks' argument says.
+enum Waiting : int64_t {
+  kNobody,
+  kOneSession,   // All of one session, whose guarantee is full.
+  kAllSessions,  // Each of a session of its own, whose guarantee is full.
+  kShort,        // Each of a session whose guarantee the pool has no blocks for.
+};
+
+constexpr uint32_t kWaitingCalls = 10'000;
+
+// Makes kWaitingCalls calls wait in a pool whose every block is held.
+void MakeWait(Bench& bench, Waiting who) {
+  if (who == kNobody) return;
+  const uint32_t sessions = who == kOneSession ? 1 : kWaitingCalls;
+  std::vector<Caller> callers;
+  std::vector<BlockRef> blocks;
+  for (uint32_t i = 0; i < sessions; ++i) {
+    const OpenSessionCall call = {.id = IdOf(1'000'000 + i),
+                                  .tenant = kTenant,
+                                  .ttl = std::chrono::hours(1),
+                                  .guaranteed_blocks = 1};
+    KVPOOL_CHECK(bench.ledger().OpenSession(call, bench.Now()).ok());
+    callers.push_back({.session = call.id, .tenant = kTenant});
+    const auto outcome = bench.ledger().Alloc({.caller = callers.back(), .count = 1}, bench.Now());
+    KVPOOL_CHECK(outcome.ok());
+    blocks.push_back(outcome->answer.blocks.front());
+  }
+  bench.Alloc(0, bench.ledger().counts().free_blocks);
+  for (uint32_t i = 0; who == kShort && i < sessions; ++i) {
+    // The first session keeps the block.
+    const std::vector<BlockRef> block = {blocks[i]};
+    bench.IncRef(0, block);
+    KVPOOL_CHECK(bench.ledger().DecRef({.caller = callers[i], .blocks = block}, bench.Now()).ok());
+  }
+  for (uint32_t i = 0; i < kWaitingCalls; ++i) {
+    const auto outcome = bench.ledger().Alloc(
+        {.caller = callers[i % sessions], .count = 1, .wait = LedgerLimits{}.max_wait},
+        bench.Now());
+    KVPOOL_CHECK(outcome.ok() && outcome->pending != PendingId{});
+  }
+}
+
+// Nanoseconds that an IncRef and a DecRef of one block take beside those who wait.
+double MeasureBesideWaiting(Waiting who, uint32_t rounds) {
+  Bench bench(/*num_blocks=*/kWaitingCalls + 100, /*num_sessions=*/1);
+  const std::vector<BlockRef> block = bench.Alloc(0, 1);
+  MakeWait(bench, who);
+  const auto begin = std::chrono::steady_clock::now();
+  for (uint32_t i = 0; i < rounds; ++i) {
+    bench.IncRef(0, block);
+    bench.DecRef(0, block);
+  }
+  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
+  return taken.count() / rounds;
+}
+
+// Target 9, for calls that wait: what one operation costs beside them, over what it costs alone.
+void BesideWaitingCalls(benchmark::State& state) {
+  constexpr uint32_t kRounds = 20'000;
+  const auto who = static_cast<Waiting>(state.range(0));
+  std::vector<double> ratios;
+  for (auto unused : state) {
+    const double alone = MeasureBesideWaiting(kNobody, kRounds);
+    ratios.push_back(MeasureBesideWaiting(who, kRounds) / alone);
+  }
+  std::ranges::sort(ratios);
+  state.counters["ratio"] = ratios[ratios.size() / 2];
+}
+BENCHMARK(BesideWaitingCalls)
+    ->ArgName("waiting")
+    ->DenseRange(kOneSession, kShort)
+    ->Iterations(9)
+    ->Unit(benchmark::kMillisecond);
+
 // Target 8: the time until a pool is open, its first block given out, and closed again.
 void OpenPool(benchmark::State& state) {
   for (auto unused : state) {

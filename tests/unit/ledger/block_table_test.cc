@@ -76,24 +76,28 @@ TEST_CASE("BlockTable drops many references to a block in one step") {
   CHECK(table.DropReferences(block, 1) == BlockState::kFree);
 }
 
-TEST_CASE("BlockTable tells of changes to watched blocks alone, until they are free") {
+TEST_CASE("BlockTable tells of the first change to a watched block, whatever it is") {
   BlockTable table(/*num_blocks=*/2);
   const BlockId watched = table.Take();
   const BlockId other = table.Take();
-  table.mutable_record(watched).flags |= BlockRecord::kWatched;
-
-  table.AddReference(other);
-  CHECK(table.watched_changes() == 0);
+  const auto check_told = [&](const auto& change) {
+    table.mutable_record(watched).flags |= BlockRecord::kWatched;
+    table.AddReference(other);
+    CHECK(table.changed().empty());
+    change();
+    CHECK(table.changed() == std::vector<BlockId>{watched});
+    CHECK_FALSE(table.record(watched).has(BlockRecord::kWatched));
+    table.ClearChanged();
+  };
+  check_told([&] { table.AddReference(watched); });
+  check_told([&] { table.AddClaim(watched); });
+  check_told([&] { table.SetPinned(watched); });
+  check_told([&] { table.DropClaim(watched); });
+  check_told([&] { table.ClearPinned(watched); });
+  check_told([&] { table.DropReferences(watched, 2); });
+  check_told([&] { CHECK(table.Take() == watched); });
   table.AddReference(watched);
-  table.AddClaim(watched);
-  table.SetPinned(watched);
-  table.DropClaim(watched);
-  table.ClearPinned(watched);
-  table.DropReferences(watched, 2);
-  CHECK(table.watched_changes() == 6);
-  CHECK(table.Take() == watched);
-  table.AddReference(watched);
-  CHECK(table.watched_changes() == 6);
+  CHECK(table.changed().empty());
 }
 
 TEST_CASE("BlockTable's free stack lists the freed blocks, the last first") {

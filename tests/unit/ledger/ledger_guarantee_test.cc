@@ -125,6 +125,23 @@ TEST_CASE("Ledger counts what an Alloc releases for it even where guarantees cam
   CHECK(of_b.empty());
 }
 
+TEST_CASE("Ledger serves a guarantee with what it releases also if that was let go meanwhile") {
+  LedgerFixture f(/*num_blocks=*/4);
+  const SessionId a = f.Open(1, {.guaranteed_blocks = 2});
+  const SessionId b = f.Open(2);
+  const auto of_a = f.Alloc(a, 2);
+  const auto of_b = f.Alloc(b, 2);
+  REQUIRE(f.IncRef(b, {of_a[0]}).ok());
+  f.AllocLater(b, {.count = 4});
+  const PendingId id = f.AllocLater(a, {.count = 2, .release = WithoutGenerations({of_a[1]})});
+  f.Drop(a, {of_a[0]});
+  f.Drop(a, {of_a[1]});
+  REQUIRE(IndicesOf(f.Alloc(a, 1)) == IndicesOf({of_a[1]}));
+  CHECK(f.Take<AllocDone>().empty());
+  f.Drop(b, {of_b[0]});
+  CHECK(f.TakeAnswer(id).status() == absl::OkStatus());
+}
+
 TEST_CASE("Ledger judges a guarantee as if what an Alloc releases were not held") {
   LedgerFixture f(/*num_blocks=*/4);
   const SessionId a = f.Open(1, {.guaranteed_blocks = 2});
