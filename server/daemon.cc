@@ -17,6 +17,7 @@
 #include <spdlog/spdlog.h>
 
 #include "core/check.h"
+#include "core/device/host_device.h"
 #include "core/error.h"
 #include "core/status_macros.h"
 #include "server/grpc_server.h"
@@ -103,12 +104,12 @@ Daemon::Daemon(DaemonOptions options)
       hub_([this] { OnSessionsChanged(); }),
       workers_("kv-worker", WorkerCount()),
       creation_("kv-creation", 1),
-      host_(workers_),
+      host_(options_.host != nullptr ? options_.host : std::make_shared<HostDevice>(workers_)),
       registry_({.limits = LedgerLimits{},
                  .trace = options_.trace,
                  .poison = options_.poison,
                  .clock = Now},
-                host_, hub_) {}
+                *host_, hub_) {}
 
 Daemon::~Daemon() { Shutdown(); }
 
@@ -123,7 +124,7 @@ absl::Status Daemon::CheckPools() const {
     needed = needed > UINT64_MAX - bytes ? UINT64_MAX : needed + bytes;
   }
   if (needed == 0) return absl::OkStatus();
-  KVPOOL_ASSIGN_OR_RETURN(const DeviceMemory memory, host_.QueryMemory());
+  KVPOOL_ASSIGN_OR_RETURN(const DeviceMemory memory, host_->QueryMemory());
   if (needed <= memory.total_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the config's pools need ", needed, " bytes of host memory, and there are ",

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include <grpcpp/server.h>
 
-#include "core/device/host_device.h"
+#include "core/device/device.h"
 #include "core/mutex.h"
 #include "server/config.h"
 #include "server/connection_watch.h"
@@ -37,6 +37,8 @@ struct DaemonOptions {
   Duration drain_deadline{};  // How long the end waits for sessions.
   bool trace = false;
   bool poison = false;
+  // Seam: where pools lie. Null: the host's own memory.
+  std::shared_ptr<Device> host{};
 };
 
 // Daemon is kvpoold without its command line: it puts the parts together, makes the config's
@@ -101,7 +103,7 @@ class Daemon {
   SessionHub hub_;
   WorkerPool workers_;
   WorkerPool creation_;
-  HostDevice host_;
+  const std::shared_ptr<Device> host_;
   PoolRegistry registry_;
   PeerTable peers_;
   std::unique_ptr<ProcessTable> processes_;

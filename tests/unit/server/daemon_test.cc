@@ -1,6 +1,12 @@
 #include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include "absl/strings/match.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -64,6 +70,21 @@ class OpenedSession {
   std::unique_ptr<v1::BlockService::Stub> stub_;
   std::string id_;
 };
+
+// Of processor time that the process has used.
+uint64_t CpuTicks(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  // After the program's name, in parentheses: user and system time are fields 14 and 15.
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  std::string skipped;
+  for (int field = 3; field < 14; ++field) fields >> skipped;
+  uint64_t user = 0;
+  uint64_t system = 0;
+  fields >> user >> system;
+  return user + system;
+}
 
 bool HasSockets(const DaemonProcess& daemon) {
   return std::filesystem::exists(daemon.directory().File("worker/kvpool.sock")) ||
@@ -134,6 +155,51 @@ TEST_CASE("A second signal ends a draining daemon at once") {
   // What it left is replaced.
   daemon.Start();
   CHECK(daemon.Stop() == 0);
+}
+
+// Half a gigabyte: making it takes a tenth of a second or more.
+constexpr char kLargePool[] =
+    R"([{"name": "p", "num_layers": 32, "num_kv_heads": 8, "head_dim": 128, "num_blocks": 256}])";
+
+TEST_CASE("A daemon told to end while it makes a large pool ends soon, and leaves no socket") {
+  DaemonProcess daemon({.pools_json = kLargePool, .wait_until_serving = false});
+  REQUIRE(Eventually([&] { return HasSockets(daemon); }));
+  const auto begin = std::chrono::steady_clock::now();
+  daemon.process().Signal(SIGTERM);
+  CHECK(daemon.process().Wait() == 0);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  CHECK_FALSE(HasSockets(daemon));
+  CHECK(absl::StrContains(daemon.Log(), "event=stopped"));
+}
+
+TEST_CASE("A daemon that is out of descriptors serves whom it has, idles, and accepts again") {
+  DaemonProcess daemon({.pools_json = kPools});
+  OpenedSession session(daemon);
+  const pid_t pid = daemon.process().pid();
+  rlimit before{};
+  REQUIRE(prlimit(pid, RLIMIT_NOFILE, nullptr, &before) == 0);
+  // Another would have the lowest number that is free.
+  rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  const std::string fds = "/proc/" + std::to_string(pid) + "/fd/";
+  while (std::filesystem::is_symlink(fds + std::to_string(none.rlim_cur))) ++none.rlim_cur;
+  REQUIRE(prlimit(pid, RLIMIT_NOFILE, &none, nullptr) == 0);
+
+  const auto begin = std::chrono::steady_clock::now();
+  const uint64_t ticks = CpuTicks(pid);
+  for (int i = 0; i < 10; ++i) {
+    CHECK(Health(daemon, "") == HealthCheckResponse::UNKNOWN);
+    CHECK(session.Open().ok());
+  }
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  const double used =
+      static_cast<double>(CpuTicks(pid) - ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  CAPTURE(passed.count(), used);
+  CHECK(used < passed.count() / 2);
+  CHECK(absl::StrContains(daemon.Log(), "event=accept_failed"));
+
+  REQUIRE(prlimit(pid, RLIMIT_NOFILE, &before, nullptr) == 0);
+  CHECK(Eventually([&] { return Health(daemon, "") == HealthCheckResponse::SERVING; }));
+  CHECK(session.Close().ok());
 }
 
 TEST_CASE("A second daemon on the same sockets is refused, and the first stays reachable") {
