@@ -40,8 +40,10 @@ elseif(KVPOOL_SANITIZER STREQUAL "tsan")
   set(BUILD_SHARED_LIBS ON)
   target_compile_options(kvpool_options INTERFACE
     -fsanitize=thread -fno-omit-frame-pointer -fvisibility-inlines-hidden)
+  set(kvpool_exports ${CMAKE_CURRENT_LIST_DIR}/tsan_exports.map)
   target_link_options(kvpool_options INTERFACE
-    -fsanitize=thread -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/tsan_exports.map)
+    -fsanitize=thread -Wl,--version-script=${kvpool_exports})
+  set_target_properties(kvpool_options PROPERTIES INTERFACE_LINK_DEPENDS ${kvpool_exports})
   target_compile_definitions(kvpool_rpc_options INTERFACE KVPOOL_TSAN)
   target_compile_options(kvpool_rpc_options INTERFACE
     "SHELL:-include ${CMAKE_CURRENT_LIST_DIR}/tsan_shared_ptr.h")

@@ -12,6 +12,7 @@
 #include "server/rpc/admission.h"
 #include "server/rpc/refused_stream.h"
 #include "server/rpc/status_mapping.h"
+#include "server/rpc/step_order.h"
 #include "server/rpc/unary_calls.h"
 
 namespace kvpool::server {
@@ -28,7 +29,9 @@ using Reactor = grpc::ServerWriteReactor<v1::KeepAliveResponse>;
 class KeepAliveStream final : public Reactor, public SessionStream {
  public:
   KeepAliveStream(SessionHub& sessions, SessionCall session)
-      : sessions_(sessions), session_(std::move(session)) {}
+      : sessions_(sessions), session_(std::move(session)) {
+    order_.End();
+  }
 
   // Attaches the session. Where that fails nothing has changed.
   static absl::StatusOr<Reactor*> Start(const ServiceContext& context, SessionCall session,
@@ -112,6 +115,7 @@ class KeepAliveStream final : public Reactor, public SessionStream {
 
   // Nobody reads any more.
   void Break() {
+    order_.Begin();
     session_.pool->Detach(session_.session);
     {
       const MutexLock lock(mutex_);
@@ -126,6 +130,7 @@ class KeepAliveStream final : public Reactor, public SessionStream {
     const std::shared_ptr<KeepAliveStream> last = std::move(self_);
   }
 
+  StepOrder order_;  // Of the session's being found, and its uses.
   SessionHub& sessions_;
   const SessionCall session_;
   std::shared_ptr<KeepAliveStream> self_;  // Set before it starts, reset when it is done.

@@ -10,6 +10,7 @@
 #include "server/rpc/admission.h"
 #include "server/rpc/inspect_convert.h"
 #include "server/rpc/refused_stream.h"
+#include "server/rpc/step_order.h"
 
 namespace kvpool::server {
 namespace {
@@ -55,10 +56,12 @@ class ListBlocksReactor final : public Reactor {
       *response_.add_blocks() = ToBriefMessage(block, viewer_);
     }
     next_ += count;
+    order_.End();
     StartWrite(&response_);
   }
 
   void OnWriteDone(bool ok) override {
+    order_.Begin();
     if (ok) {
       Continue();
     } else {
@@ -68,6 +71,7 @@ class ListBlocksReactor final : public Reactor {
 
   void OnDone() override { const std::shared_ptr<ListBlocksReactor> last = std::move(self_); }
 
+  StepOrder order_;
   Executor& executor_;
   const std::shared_ptr<Pool> pool_;
   const Viewer viewer_;

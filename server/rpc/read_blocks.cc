@@ -94,7 +94,7 @@ class ReadBlocksReactor final : public Reactor {
 
   void OnDone() override { const std::shared_ptr<ReadBlocksReactor> last = std::move(self_); }
 
-  StepOrder order_;  // Of the reader's uses.
+  StepOrder order_;
   std::unique_ptr<Pool::Reader> reader_;
   v1::ReadBlocksResponse response_;
   std::shared_ptr<ReadBlocksReactor> self_;  // Set before it starts, reset when it is done.

@@ -8,7 +8,8 @@ namespace kvpool::server {
 
 // The order of a reactor's steps, told to ThreadSanitizer. gRPC begins a step after the call that
 // asked for it, often on another thread, but orders the two by means of its own that TSan does
-// not see. Needed where steps share what is neither immutable nor locked. Nothing in other builds.
+// not see. Needed where a step uses, without a lock of its own, what an earlier one has made or
+// been given. Nothing in other builds.
 class StepOrder {
  public:
   // Before the call that asks gRPC for the next step.

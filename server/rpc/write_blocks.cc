@@ -10,6 +10,7 @@
 #include "server/rpc/convert.h"
 #include "server/rpc/refused_stream.h"
 #include "server/rpc/status_mapping.h"
+#include "server/rpc/step_order.h"
 #include "server/rpc/unary_calls.h"
 
 namespace kvpool::server {
@@ -27,7 +28,7 @@ class WriteBlocksReactor final : public Reactor {
     auto reactor =
         std::make_shared<WriteBlocksReactor>(context.sessions, std::move(peer), response);
     reactor->self_ = reactor;
-    reactor->StartRead(&reactor->request_);
+    reactor->ReadNext();
     return reactor.get();
   }
 
@@ -36,7 +37,13 @@ class WriteBlocksReactor final : public Reactor {
       : sessions_(sessions), peer_(std::move(peer)), response_(response) {}
 
  private:
+  void ReadNext() {
+    order_.End();
+    StartRead(&request_);
+  }
+
   void OnReadDone(bool ok) override {
+    order_.Begin();
     if (!ok) {
       End(session_.pool != nullptr
               ? absl::OkStatus()
@@ -50,7 +57,7 @@ class WriteBlocksReactor final : public Reactor {
       return;
     }
     if (!request_.has_piece() && is_first) {
-      StartRead(&request_);
+      ReadNext();
       return;
     }
     absl::StatusOr<BlockPiece> piece = TakePiece();
@@ -105,7 +112,7 @@ class WriteBlocksReactor final : public Reactor {
       return;
     }
     written_bytes_ += size_bytes;
-    StartRead(&request_);
+    ReadNext();
   }
 
   void End(const absl::Status& status) {
@@ -118,6 +125,7 @@ class WriteBlocksReactor final : public Reactor {
 
   Caller caller() const { return {.session = session_.session, .tenant = peer_->tenant}; }
 
+  StepOrder order_;
   const SessionHub& sessions_;
   const std::shared_ptr<const Peer> peer_;
   v1::WriteBlocksResponse* const response_;

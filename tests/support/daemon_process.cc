@@ -43,6 +43,14 @@ DaemonProcess::DaemonProcess(Options options) : options_(std::move(options)) {
   Start();
 }
 
+DaemonProcess::~DaemonProcess() {
+  process_.reset();
+  const std::string log = Log();
+  const bool is_clean = log.find("Sanitizer: ") == std::string::npos;
+  if (!is_clean) fprintf(stderr, "the daemon's log has a report:\n%s\n", log.c_str());
+  KVPOOL_CHECK(is_clean);
+}
+
 void DaemonProcess::Start() {
   std::vector<std::string> arguments = {KVPOOL_KVPOOLD,
                                         "--config=" + directory_.File("config.json")};

@@ -27,6 +27,11 @@ class DaemonProcess {
 
   DaemonProcess() : DaemonProcess(Options{}) {}
   explicit DaemonProcess(Options options);
+  // Ends the test's process, with the log, where a sanitizer has reported something.
+  ~DaemonProcess();
+
+  DaemonProcess(const DaemonProcess&) = delete;
+  DaemonProcess& operator=(const DaemonProcess&) = delete;
 
   // Starts it again in the same directory, after it ended.
   void Start();
