@@ -30,7 +30,7 @@ grpc::ServerUnaryReactor* AdminService::CreatePool(grpc::CallbackServerContext* 
                                                    v1::CreatePoolResponse* response) {
   return calls_.Answer(call, Access::kAdmin, context_.creation,
                        [this, request, response](const Peer& peer) {
-                         const absl::Status status = DoCreatePool(peer, *request, *response);
+                         absl::Status status = DoCreatePool(peer, *request, *response);
                          Audit("CreatePool", request->spec().name(), peer, status);
                          return status;
                        });
@@ -49,7 +49,7 @@ grpc::ServerUnaryReactor* AdminService::DeletePool(grpc::CallbackServerContext* 
                                                    v1::DeletePoolResponse* /*response*/) {
   // Unmapping takes as long as the memory is large.
   return calls_.Answer(call, Access::kAdmin, context_.creation, [this, request](const Peer& peer) {
-    const absl::Status status = context_.pools.Delete(request->name());
+    absl::Status status = context_.pools.Delete(request->name());
     Audit("DeletePool", request->name(), peer, status);
     return status;
   });
@@ -59,7 +59,7 @@ grpc::ServerUnaryReactor* AdminService::TerminateSession(
     grpc::CallbackServerContext* call, const v1::TerminateSessionRequest* request,
     v1::TerminateSessionResponse* /*response*/) {
   return calls_.Answer(call, Access::kAdmin, context_.workers, [this, request](const Peer& peer) {
-    const absl::Status status = DoTerminateSession(*request);
+    absl::Status status = DoTerminateSession(*request);
     const absl::string_view id = request->session_id();
     Audit("TerminateSession", id.substr(0, 8), peer, status);
     return status;
