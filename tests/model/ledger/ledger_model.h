@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/ledger/ledger.h"
+#include "tests/model/ledger/model_rules.h"
 #include "tests/model/ledger/model_state.h"
 #include "tests/model/ledger/seen.h"
 #include "tests/model/ledger/verdict.h"
@@ -77,13 +78,10 @@ class LedgerModel {
   void FreeAllDone();
 
   // ledger_model_sessions.cc
-  Verdicts CheckSession(const Caller& caller, bool may_be_joined) const;
   Verdicts Admit(const Caller& caller, bool may_be_joined);
-  Verdicts CheckOpen(const OpenSessionCall& call) const;
   void EndSession(const SessionId& id, SessionEnd reason, bool is_vouched);
   void EndCallsOf(const SessionId& id);
   void Vouch(const SessionId& id);
-  Verdicts CheckVouch(const SessionId& id) const;
   uint64_t Leftovers(const SessionId& id) const;
   uint64_t Leftovers() const;
   // Where what ended sessions hold goes in slices, or that of several at one time, a number told in
@@ -116,24 +114,13 @@ class LedgerModel {
   void EndWaiter(PendingId id, const Verdicts& verdicts);
 
   // ledger_model_blocks.cc
-  Verdicts CheckList(std::span<const BlockRef> blocks) const;
-  bool IsStale(const BlockRef& ref) const;
-  Verdicts CheckDrops(const SessionId& session, std::span<const BlockRef> blocks) const;
-  Verdicts CheckHolds(const SessionId& session, std::span<const BlockRef> blocks,
-                      bool is_writing) const;
-  Verdicts CheckIncs(const SessionId& session, std::span<const BlockRef> blocks) const;
   void AddRef(uint32_t block, const SessionId& session, TraceOperation operation);
   void DropRef(uint32_t block, const SessionId& session, TraceOperation operation);
   uint32_t DropRefs(const SessionId& session, std::span<const BlockRef> blocks);
   void Remember(const SessionId& session, uint64_t key, const std::string& request,
                 const Answer& answer);
-  const ModelState::Remembered* Recall(const SessionId& session, uint64_t key,
-                                       const std::string& request, Verdicts* verdicts) const;
-  Verdicts CheckKey(const SessionId& session, uint64_t key, const std::string& request,
-                    bool* is_new, const ModelState::Remembered** known);
 
   // ledger_model_pins.cc
-  Verdicts CheckPin(const ModelState::Pin& pin) const;
   void ServePins();
   void FollowEarlyPinFailures();
 

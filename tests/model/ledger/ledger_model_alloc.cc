@@ -29,7 +29,7 @@ Verdicts LedgerModel::CheckAlloc(const AllocCall& call, bool is_first, uint32_t*
     return Error(absl::StatusCode::kInvalidArgument);
   }
   const SessionId& session = call.caller.session;
-  const Verdicts drops = CheckDrops(session, call.release);
+  const Verdicts drops = CheckDrops(state_, session, call.release);
   if (!drops.front().ok()) return drops;
   std::optional<LedgerModel> dropped;
   if (!call.release.empty()) dropped.emplace(*this).DropRefs(session, call.release);
@@ -102,7 +102,7 @@ void LedgerModel::AllocAnew(const AllocCall& call, const std::string& request,
   // What it reclaims goes to who waits before it.
   Settle();
   uint32_t take = 0;
-  const Verdicts list = CheckList(call.release);
+  const Verdicts list = CheckList(state_, call.release);
   Verdicts verdicts = list.front().ok() ? CheckRoom(call, IsFirst(call, PendingId{}), &take) : list;
   const bool is_full = verdicts.front().detail.reason == Reason::kPoolFull;
   if (is_full && call.may_wait()) {
@@ -138,7 +138,7 @@ bool LedgerModel::AnswerFromKey(const AllocCall& call, const std::string& reques
   if (call.idempotency_key == 0) return false;
   Verdicts verdicts;
   const ModelState::Remembered* known =
-      Recall(call.caller.session, call.idempotency_key, request, &verdicts);
+      Recall(state_, call.caller.session, call.idempotency_key, request, &verdicts);
   if (known != nullptr) {
     is_replay_ = true;
     Judge("repeated Alloc", verdicts, result.status());

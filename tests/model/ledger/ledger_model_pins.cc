@@ -10,23 +10,6 @@ using Kind = ExpectedEvent::Kind;
 
 }  // namespace
 
-// Of a pin whose turn it is.
-Verdicts LedgerModel::CheckPin(const ModelState::Pin& pin) const {
-  if (!state_.IsLive(pin.reader)) return Unknown();
-  Verdicts reads = CheckHolds(pin.reader, pin.reads, /*is_writing=*/false);
-  if (!reads.front().ok()) {
-    if (!state_.IsLive(pin.writer)) Append(&reads, Unknown());
-    return reads;
-  }
-  if (state_.IsLive(pin.writer)) return CheckHolds(pin.writer, pin.writes, /*is_writing=*/true);
-  // The session that holds what is written has ended: that, or what it does not hold, is told.
-  Verdicts wrong = Unknown();
-  for (size_t i = 0; i < pin.writes.size(); ++i) {
-    Append(&wrong, Wrong(Reason::kNotHeld, i, ToIndex(pin.writes[i].block)));
-  }
-  return wrong;
-}
-
 void LedgerModel::Pin(const PinCall& call, TimePoint now, const absl::StatusOr<PinOutcome>& result,
                       const Seen& seen) {
   Begin(now, seen);
@@ -36,13 +19,14 @@ void LedgerModel::Pin(const PinCall& call, TimePoint now, const absl::StatusOr<P
                       .writes = {call.writes.begin(), call.writes.end()}};
   Verdicts verdicts = Admit(call.caller, /*may_be_joined=*/false);
   if (verdicts.front().ok()) {
-    const Verdicts writer = CheckSession({.session = pin.writer, .tenant = call.caller.tenant},
-                                         /*may_be_joined=*/false);
-    Verdicts wrong = CheckList(call.reads);
-    if (wrong.front().ok()) wrong = CheckList(call.writes);
+    const Verdicts writer =
+        CheckSession(state_, {.session = pin.writer, .tenant = call.caller.tenant},
+                     /*may_be_joined=*/false);
+    Verdicts wrong = CheckList(state_, call.reads);
+    if (wrong.front().ok()) wrong = CheckList(state_, call.writes);
     if (wrong.front().ok()) wrong.clear();
     if (!writer.front().ok()) Append(&wrong, writer);
-    verdicts = wrong.empty() ? CheckPin(pin) : wrong;
+    verdicts = wrong.empty() ? CheckPin(state_, pin) : wrong;
   }
   Judge("Pin", verdicts, result.status());
   if (result.ok() && complaint_.empty()) {
@@ -73,7 +57,7 @@ void LedgerModel::ServePins() {
       ++i;
       continue;
     }
-    const Verdicts verdicts = CheckPin(pin);
+    const Verdicts verdicts = CheckPin(state_, pin);
     expected_.push_back({.kind = Kind::kPinDone, .id = pin.id, .verdicts = verdicts});
     if (IsPinGranted(pin.id, *seen_)) {
       state_.pins[i].is_granted = true;
@@ -93,7 +77,7 @@ void LedgerModel::FollowEarlyPinFailures() {
     if (done == nullptr || done->status.ok()) continue;
     const auto pin = std::ranges::find(state_.pins, done->id, &ModelState::Pin::id);
     if (pin == state_.pins.end() || pin->is_granted) continue;
-    const Verdicts verdicts = CheckPin(*pin);
+    const Verdicts verdicts = CheckPin(state_, *pin);
     if (verdicts.front().ok()) continue;
     expected_.push_back({.kind = Kind::kPinDone, .id = done->id, .verdicts = verdicts});
     if (state_.IsLive(pin->reader)) state_.sessions[pin->reader].last_call = now_;
@@ -103,9 +87,10 @@ void LedgerModel::FollowEarlyPinFailures() {
 
 void LedgerModel::CheckHeld(const Caller& caller, std::span<const BlockRef> blocks,
                             const absl::Status& result) {
-  Verdicts verdicts = CheckSession(caller, /*may_be_joined=*/false);
-  if (verdicts.front().ok()) verdicts = CheckList(blocks);
-  if (verdicts.front().ok()) verdicts = CheckHolds(caller.session, blocks, /*is_writing=*/false);
+  Verdicts verdicts = CheckSession(state_, caller, /*may_be_joined=*/false);
+  if (verdicts.front().ok()) verdicts = CheckList(state_, blocks);
+  if (verdicts.front().ok())
+    verdicts = CheckHolds(state_, caller.session, blocks, /*is_writing=*/false);
   Judge("CheckHeld", verdicts, result);
 }
 

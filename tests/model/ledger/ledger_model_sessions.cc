@@ -20,21 +20,9 @@ uint32_t SeenReferences(const BlockInfo& info, const SessionId& session) {
 
 }  // namespace
 
-Verdicts LedgerModel::CheckSession(const Caller& caller, bool may_be_joined) const {
-  if (!state_.IsLive(caller.session)) return Unknown();
-  const Session& session = state_.sessions.at(caller.session);
-  if (absl::string_view(session.tenant) != caller.tenant) {
-    return Error(absl::StatusCode::kPermissionDenied);
-  }
-  if (session.joined.has_value() && !may_be_joined) {
-    return Error(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kJoined});
-  }
-  return Ok();
-}
-
 // As CheckSession. A call on a known session begins its ttl anew, even one that fails.
 Verdicts LedgerModel::Admit(const Caller& caller, bool may_be_joined) {
-  const Verdicts verdicts = CheckSession(caller, may_be_joined);
+  const Verdicts verdicts = CheckSession(state_, caller, may_be_joined);
   if (verdicts.front().code != absl::StatusCode::kNotFound &&
       verdicts.front().code != absl::StatusCode::kPermissionDenied) {
     state_.sessions[caller.session].last_call = now_;
@@ -42,38 +30,12 @@ Verdicts LedgerModel::Admit(const Caller& caller, bool may_be_joined) {
   return verdicts;
 }
 
-// All that is wrong with the call, since nothing says what is found first.
-Verdicts LedgerModel::CheckOpen(const OpenSessionCall& call) const {
-  Verdicts all;
-  const auto add = [&all](const Verdicts& more) {
-    all.insert(all.end(), more.begin(), more.end());
-  };
-  if (call.join.has_value()) {
-    const Verdicts join =
-        CheckSession({.session = *call.join, .tenant = call.tenant}, /*may_be_joined=*/false);
-    if (!join.front().ok()) add(join);
-  }
-  const uint32_t quota = state_.options.max_blocks_per_tenant;
-  const uint32_t guarantee = call.guaranteed_blocks;
-  if ((call.join.has_value() && (guarantee > 0 || !call.model_id.empty())) ||
-      guarantee > state_.options.num_blocks || (quota > 0 && guarantee > quota)) {
-    add(Error(absl::StatusCode::kInvalidArgument));
-  }
-  if (state_.sessions.size() >= state_.options.limits.max_sessions) {
-    add(Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit}));
-  }
-  if (guarantee > 0 && guarantee + state_.Promised() > state_.CountBlocks(BlockState::kFree)) {
-    add(Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kGuarantee}));
-  }
-  return all.empty() ? Ok() : all;
-}
-
 void LedgerModel::OpenSession(const OpenSessionCall& call, TimePoint now,
                               const absl::StatusOr<Duration>& result, const Seen& seen) {
   Begin(now, seen);
   if (call.guaranteed_blocks > 0) may_drop_.reset();
   Settle();
-  Judge("OpenSession", CheckOpen(call), result.status());
+  Judge("OpenSession", CheckOpen(state_, call), result.status());
   if (result.ok()) {
     const LedgerLimits& limits = state_.options.limits;
     const Duration ttl = std::clamp(call.ttl, limits.min_ttl, limits.max_ttl);
@@ -150,7 +112,7 @@ void LedgerModel::CloseSession(const Caller& caller, TimePoint now, const absl::
                                const Seen& seen) {
   Begin(now, seen);
   const auto it = state_.sessions.find(caller.session);
-  Verdicts verdicts = CheckVouch(caller.session);
+  Verdicts verdicts = CheckVouch(state_, caller.session);
   if (it != state_.sessions.end() && absl::string_view(it->second.tenant) != caller.tenant) {
     verdicts = Error(absl::StatusCode::kPermissionDenied);
   }
@@ -162,21 +124,10 @@ void LedgerModel::CloseSession(const Caller& caller, TimePoint now, const absl::
   Finish();
 }
 
-// Whether there is anything of the session to end or to vouch for.
-Verdicts LedgerModel::CheckVouch(const SessionId& id) const {
-  const auto it = state_.sessions.find(id);
-  if (it == state_.sessions.end()) return Unknown();
-  if (it->second.is_live || !state_.IsOver(id)) return Ok();
-  // It ended, with nobody left to claim, and is being dropped in slices.
-  Verdicts both = Ok();
-  Append(&both, Unknown());
-  return it->second.is_vouched ? Unknown() : both;
-}
-
 void LedgerModel::TerminateSession(const SessionId& id, bool release_claims, TimePoint now,
                                    const absl::Status& result, const Seen& seen) {
   Begin(now, seen);
-  Judge("TerminateSession", CheckVouch(id), result);
+  Judge("TerminateSession", CheckVouch(state_, id), result);
   if (result.ok() && complaint_.empty()) {
     if (state_.IsLive(id)) EndSession(id, SessionEnd::kTerminated, release_claims);
     if (release_claims) Vouch(id);

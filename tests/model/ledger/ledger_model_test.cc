@@ -34,6 +34,7 @@ RunOptions SmallPool(uint32_t num_blocks) {
                                 .max_sessions = 9,
                                 .max_waiting_calls = 4,
                                 .max_idempotency_keys = 3,
+                                .max_references_per_block = 7,
                                 .max_wait = std::chrono::microseconds(30),
                                 .min_ttl = std::chrono::microseconds(5),
                                 .max_ttl = std::chrono::microseconds(50)}}};
