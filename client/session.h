@@ -74,8 +74,10 @@ class Session {
   // give; FAILED_PRECONDITION, a `release` that has forks, or JOINED.
   absl::StatusOr<std::vector<BlockLease>> Alloc(uint32_t count, const AllocOptions& options = {});
 
-  // Takes one reference of this session's own on each block handed over by another worker.
-  // Errors: INVALID_ARGUMENT, no generation; FAILED_PRECONDITION, STALE_BLOCK, NOT_LIVE, JOINED.
+  // Takes one reference of this session's own on each block handed over by another worker, by its
+  // generation: none is refused without asking the daemon, which needs it of what is not held.
+  // Errors: INVALID_ARGUMENT, no generation; FAILED_PRECONDITION, STALE_BLOCK, NOT_LIVE, JOINED;
+  // RESOURCE_EXHAUSTED, LIMIT.
   absl::StatusOr<std::vector<BlockLease>> IncRef(std::span<const BlockRef> blocks);
 
   // Waits until every lease that ended before is given back: `leases.clear()` and Flush release

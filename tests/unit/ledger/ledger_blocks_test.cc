@@ -356,13 +356,21 @@ TEST_CASE("Ledger refuses a reference over max_references_per_block, all session
   LedgerFixture f(options);
   const SessionId a = f.Open(1);
   const SessionId b = f.Open(2);
-  const BlockRef block = f.Alloc(a, 1).front();
+  const auto blocks = f.Alloc(a, 2);
+  const BlockRef block = blocks[0];
+  const BlockRef other = blocks[1];
   REQUIRE(f.IncRef(b, {block, block}).ok());
-  CheckEntryError(f.IncRef(a, {block, block, block}), absl::StatusCode::kResourceExhausted,
-                  Reason::kLimit, 2, block.block);
+  // The third entry of the block is the one too many; what comes before it is not done either.
+  CheckEntryError(f.IncRef(a, {other, block, block, block, other}),
+                  absl::StatusCode::kResourceExhausted, Reason::kLimit, 3, block.block);
   CHECK(f.RefCountOf(block) == 3);
-  REQUIRE(f.IncRef(a, {block, block}).ok());
-  CheckError(f.IncRef(b, {block}), absl::StatusCode::kResourceExhausted, Reason::kLimit);
+  CHECK(f.RefCountOf(other) == 1);
+  REQUIRE(f.IncRef(a, {block, other, block}).ok());
+  CHECK(f.RefCountOf(block) == 5);
+  CheckEntryError(f.IncRef(b, {block}), absl::StatusCode::kResourceExhausted, Reason::kLimit, 0,
+                  block.block);
+  f.Drop(a, {block});
+  CHECK(f.IncRef(b, {block}).ok());
 }
 
 TEST_CASE("Ledger's counts of references go to 2^32 - 1 by default") {
