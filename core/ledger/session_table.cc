@@ -154,7 +154,8 @@ void SessionTable::Touch(Session& session, TimePoint now) {
 }
 
 void SessionTable::AddProcess(Session& session, ProcessId process) {
-  if (process == ProcessId{} || !session.processes.insert(process).second) return;
+  if (process == ProcessId{}) return;
+  session.processes.insert(process);
   by_process_[process].emplace(session.serial, session.slot);
   UpdateParent(session);
 }

@@ -275,6 +275,27 @@ TEST_CASE("Ledger's trace tells what happened to a block and by whom, refused ca
   CHECK(f.ledger.TraceLine(BlockId{1}).empty());
 }
 
+TEST_CASE("Ledger's trace tells of a quarantine and of its end, once each, and of no others") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/2);
+  options.trace = true;
+  LedgerFixture f(options);
+  const SessionId a = f.Open(0xA1, {.process = ProcessId{1}});
+  const SessionId b = f.Open(0xB2, {.process = ProcessId{2}});
+  const auto blocks = f.Alloc(a, 2);
+  REQUIRE(f.IncRef(b, {blocks[0]}).ok());
+  f.Drop(a, {blocks[1]});
+  f.Detach(a);
+  f.Detach(b);
+  f.Gone(ProcessId{1});
+  f.Gone(ProcessId{2});
+  CHECK(f.ledger.TraceLine(blocks[0].block) ==
+        "alloc->1 @Alloc:a1a1a1a1 | inc->2 @IncRef:b2b2b2b2 | release->1 @detached:a1a1a1a1 | "
+        "release->0 @detached:b2b2b2b2 | quarantine->0 @detached:b2b2b2b2 | "
+        "free->0 @claim ended:b2b2b2b2");
+  CHECK(f.ledger.TraceLine(blocks[1].block) ==
+        "alloc->1 @Alloc:a1a1a1a1 | dec->0 @DecRef:a1a1a1a1");
+}
+
 TEST_CASE("Ledger's trace names the reason of a session's end") {
   LedgerOptions options = OptionsOf(/*num_blocks=*/1);
   options.trace = true;
