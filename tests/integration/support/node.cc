@@ -11,8 +11,6 @@ namespace {
 // gRPC starts and ends threads as the load asks for, each with two mappings and an arena of
 // malloc's; a leak of one a connection or a session is far more in the cases that look for it.
 constexpr size_t kThreadSlack = 16;
-// A connection or two that a loaded machine is late to end; a leak is one for each of many.
-constexpr size_t kFdSlack = 8;
 // A sanitizer's allocator maps as it goes.
 constexpr size_t kMapSlack = kIsSanitized ? 4'096 : 64;
 
@@ -148,13 +146,15 @@ void Node::CheckAllIsBack() {
     CheckPool(pool);
     CheckDrain(pool);
   }
-  // A connection that is closing has its descriptors a moment longer.
+  // A connection that is closing has its descriptors a moment longer. The node's own are there when
+  // it looks: the daemon ends connections that are idle for long, which would make up for others
+  // that stay. The calls also make this process's gRPC end what it has to end.
   Footprint after;
   const bool is_back = Eventually(
       [&] {
+        if (!eyes_->GetDaemon().ok() || !hands_->GetDaemon().ok()) return false;
         after = Look();
-        return after.fds <= before_.fds + kFdSlack &&
-               after.threads <= before_.threads + kThreadSlack &&
+        return after.fds <= before_.fds && after.threads <= before_.threads + kThreadSlack &&
                after.maps <= before_.maps + kMapSlack;
       },
       kPatience);
