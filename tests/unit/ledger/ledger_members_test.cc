@@ -289,5 +289,70 @@ TEST_CASE("Ledger lets one process be a parent's and a member's at once") {
   CHECK(f.Take<SessionForgotten>().size() == 2);
 }
 
+TEST_CASE("Ledger's blocks are claimed from a member's end on, though claims come in slices") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/10);
+  options.limits.reclaim_slice = 2;
+  LedgerFixture f(options);
+  const SessionId parent = f.Open(1);
+  const SessionId member = f.Join(2, parent, kMember);
+  const auto blocks = f.Alloc(parent, 8);
+  f.Detach(member);
+  for (const BlockRef& block : blocks) {
+    CHECK(f.ledger.GetBlock(block.block).claimed);
+    CheckError(f.TryPin(parent, {}, {block}).status(), absl::StatusCode::kFailedPrecondition,
+               Reason::kClaimed);
+  }
+  const auto later = f.Alloc(parent, 1);
+  CHECK_FALSE(f.ledger.GetBlock(later[0].block).claimed);
+
+  // What is let go is claimed ahead of its slice, and nothing else.
+  f.Drop(parent, {blocks[0], blocks[7], later[0]});
+  CHECK(f.StateOf(blocks[0]) == BlockState::kQuarantined);
+  CHECK(f.StateOf(blocks[7]) == BlockState::kQuarantined);
+  CHECK(f.StateOf(later[0]) == BlockState::kFree);
+  CHECK(f.ledger.Reclaim(1, f.now));
+  while (f.ledger.Reclaim(1, f.now)) f.CheckInvariants();
+  f.Gone(kMember);
+  f.ledger.Reclaim(100, f.now);
+  CHECK(f.FreeBlocks() == 4);
+}
+
+TEST_CASE("Ledger's member claims no block that was let go and taken again after its end") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/4);
+  options.limits.reclaim_slice = 1;
+  LedgerFixture f(options);
+  const SessionId parent = f.Open(1);
+  const SessionId other = f.Open(3);
+  const SessionId first = f.Join(2, parent, kMember);
+  const SessionId second = f.Join(4, parent, ProcessId{9});
+  const auto blocks = f.Alloc(parent, 4);
+  f.Detach(first);
+  REQUIRE(f.IncRef(other, {blocks[1]}).ok());
+  f.Drop(parent, {blocks[1]});
+  CHECK(f.ledger.GetBlock(blocks[1].block).claimed);
+  f.Gone(kMember);
+  while (f.ledger.Reclaim(1, f.now)) f.CheckInvariants();
+  CHECK_FALSE(f.ledger.GetBlock(blocks[1].block).claimed);
+  f.Detach(second);
+  REQUIRE(f.IncRef(parent, {blocks[1]}).ok());
+  CHECK_FALSE(f.ledger.GetBlock(blocks[1].block).claimed);
+  f.Drop(parent, {blocks[1]});
+  CHECK_FALSE(f.ledger.GetBlock(blocks[1].block).claimed);
+  CHECK(f.ledger.GetBlock(blocks[2].block).claimed);
+}
+
+TEST_CASE("Ledger's member goes on to claim where its parent lets go what comes next") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/4);
+  options.limits.reclaim_slice = 1;
+  LedgerFixture f(options);
+  const SessionId parent = f.Open(1);
+  const auto blocks = f.Alloc(parent, 4);
+  f.Detach(f.Join(2, parent, kMember));
+  // It has claimed the last one, and goes on backwards.
+  f.Drop(parent, {blocks[1], blocks[2]});
+  while (f.ledger.Reclaim(1, f.now)) f.CheckInvariants();
+  for (const BlockRef& block : blocks) CHECK(f.ledger.GetBlock(block.block).claimed);
+}
+
 }  // namespace
 }  // namespace kvpool::test
