@@ -103,7 +103,7 @@ AllocOutcome AllocDesk::TakePlace(Session& session, PendingId first, const Alloc
 absl::StatusOr<uint32_t> AllocDesk::JudgeReclaiming(Session& session, const AllocCall& call,
                                                     TimePoint now) {
   while (true) {
-    reclaimer_.ClaimAhead(session, call.release);
+    if (!call.release.empty()) reclaimer_.FinishClaims(session);
     KVPOOL_ASSIGN_OR_RETURN(const DropEffect effect,
                             state_.references.CheckDrop(session, call.release));
     const bool is_first = state_.waits.is_clear(call.queue);
@@ -119,7 +119,7 @@ absl::StatusOr<uint32_t> AllocDesk::JudgeReclaiming(Session& session, const Allo
 
 AllocOutcome AllocDesk::Give(Session& session, const Demand& demand, PendingId id, TimePoint now) {
   const Cause cause = {"Alloc", session.id, now};
-  for (const BlockRef& ref : demand.release) reclaimer_.Drop(session, ref, cause);
+  for (const BlockRef& ref : demand.release) state_.references.Drop(session, ref.block, cause);
   AllocAnswer answer;
   answer.blocks.reserve(demand.count);
   FillPlan plan;
@@ -164,9 +164,10 @@ void AllocDesk::FillDone(PendingId id, const absl::Status& status, TimePoint now
   Session* session = state_.sessions.Find(fill.session);
   const bool is_answered = session == nullptr || !session->is_live;
   if (!is_answered && !status.ok()) {
+    reclaimer_.FinishClaims(*session);
     for (const BlockRef& ref : fill.answer.blocks) {
       if (!state_.references.CheckHeld(*session, ref, 0).ok()) continue;
-      reclaimer_.Drop(*session, ref, {"fill failed", session->id, now});
+      state_.references.Drop(*session, ref.block, {"fill failed", session->id, now});
     }
   }
   pins_.EndFill(id, fill.session, now);
@@ -270,11 +271,7 @@ bool AllocDesk::ServeOne(WaitingCall& call, bool is_first, TimePoint now) {
 }
 
 const absl::StatusOr<DropEffect>& AllocDesk::EffectOf(WaitingCall& call) {
-  Session& session = state_.sessions.at(call.session);
-  if (call.claim_orders != session.claim_orders) {
-    reclaimer_.ClaimAhead(session, call.release);
-    call.claim_orders = session.claim_orders;
-  }
+  if (!call.release.empty()) reclaimer_.FinishClaims(state_.sessions.at(call.session));
   Refresh();
   if (!call.effect.has_value()) Evaluate(call);
   return *call.effect;

@@ -7,7 +7,6 @@
 
 #include "core/check.h"
 #include "core/error.h"
-#include "core/ledger/claims.h"
 
 namespace kvpool {
 namespace {
@@ -49,7 +48,7 @@ BlockInfo Inspector::Block(BlockId block) const {
   info.state = references.blocks().state(block);
   info.ref_count = record.references;
   info.sealed = record.has(BlockRecord::kSealed);
-  info.claimed = IsClaimed(state_, block);
+  info.claimed = record.claims > 0;
   info.tenant = state_.tenants.name(record.tenant);
   std::vector<std::pair<uint64_t, BlockHolder>> holders;
   for (const HolderSlot slot : references.holders().ListHolders(block)) {

@@ -7,7 +7,6 @@
 
 #include "core/check.h"
 #include "core/error.h"
-#include "core/ledger/claims.h"
 #include "core/status_macros.h"
 
 namespace kvpool {
@@ -112,7 +111,7 @@ absl::Status PinDesk::Check(const Session& session, const Session& writer,
     if (record.has(BlockRecord::kSealed)) {
       return WriteError(Reason::kSealed, i, block, "sealed");
     }
-    if (IsClaimed(state_, block)) {
+    if (record.claims > 0) {
       return WriteError(Reason::kClaimed, i, block, "claimed by a process of an ended session");
     }
   }

@@ -1,10 +1,6 @@
 #include "core/ledger/reclaimer.h"
 
-#include <set>
-
 #include "absl/strings/string_view.h"
-
-#include "core/ledger/claims.h"
 
 namespace kvpool {
 namespace {
@@ -37,38 +33,24 @@ void Reclaimer::ClaimOfParent(Session& session, Session& parent) {
   if (parent.held.head == kNoHolder) return;
   // What the parent takes later comes before this in its list.
   session.claim_cursor = parent.held.head;
-  session.claim_order = ++parent.claim_orders;
   parent.claiming_members.insert(session.slot);
 }
 
 void Reclaimer::StopClaiming(Session& session) {
   if (session.claim_cursor == kNoHolder) return;
   session.claim_cursor = kNoHolder;
-  Session& parent = state_.sessions.at(session.parent);
-  parent.claiming_members.erase(session.slot);
-  if (parent.claiming_members.empty()) parent.taken_since.clear();
+  state_.sessions.at(session.parent).claiming_members.erase(session.slot);
 }
 
-void Reclaimer::ClaimAheadOfTurn(Session& parent, std::span<const BlockRef> blocks) {
-  const std::set<SessionSlot> members = parent.claiming_members;
-  for (const BlockRef& ref : blocks) {
-    const HolderSlot holder = state_.references.holders().Find(ref.block, parent.slot);
-    if (holder == kNoHolder) continue;
-    for (const SessionSlot slot : members) {
-      Session& member = state_.sessions.at(slot);
-      if (!IsToClaim(member, parent, holder)) continue;
-      if (member.claim_cursor == holder) {
-        ClaimNext(member);  // The holder may go.
-      } else {
-        state_.references.Claim(member, ref.block);
-      }
-    }
+void Reclaimer::FinishClaimsSlowly(Session& parent) {
+  while (!parent.claiming_members.empty()) {
+    ClaimNext(state_.sessions.at(*parent.claiming_members.begin()));
   }
 }
 
 bool Reclaimer::Run(uint32_t budget, TimePoint now) {
-  while (budget > 0 && !state_.reclaim_work.empty()) {
-    budget = Work(state_.sessions.at(state_.reclaim_work.begin()->second), budget, now);
+  while (budget > 0 && !work_.empty()) {
+    budget = Work(state_.sessions.at(work_.begin()->second), budget, now);
   }
   return has_work();
 }
@@ -93,10 +75,10 @@ uint32_t Reclaimer::Work(Session& session, uint32_t budget, TimePoint now) {
   for (; budget > 0 && HasWork(session); --budget) Step(session, now);
   session.is_queued = HasWork(session);
   if (session.is_queued) {
-    state_.reclaim_work.emplace(session.serial, session.slot);
+    work_.emplace(session.serial, session.slot);
     return budget;
   }
-  state_.reclaim_work.erase(session.serial);
+  work_.erase(session.serial);
   if (session.is_vouched) {
     state_.events.emplace_back(SessionForgotten{session.id});
     state_.sessions.Erase(session);

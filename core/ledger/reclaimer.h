@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <map>
 
 #include "core/ledger/state.h"
 
@@ -24,21 +24,15 @@ class Reclaimer {
   // A session that had joined `parent` and ended claims, in slices, what `parent` holds now.
   void ClaimOfParent(Session& session, Session& parent);
   void StopClaiming(Session& session);
-  // Has such claims on these blocks made at once, where `parent` holds them: before it is judged
-  // what would come of letting them go.
-  void ClaimAhead(Session& parent, std::span<const BlockRef> blocks) {
-    if (!parent.claiming_members.empty()) ClaimAheadOfTurn(parent, blocks);
-  }
-  // Drops a live session's reference, of which its members first claim what they are to claim.
-  BlockState Drop(Session& session, const BlockRef& ref, const Cause& cause) {
-    ClaimAhead(session, {&ref, 1});
-    return state_.references.Drop(session, ref.block, cause);
+  // Completes such claims: before a block that `parent` holds is let go, or judged as if it were.
+  void FinishClaims(Session& parent) {
+    if (!parent.claiming_members.empty()) FinishClaimsSlowly(parent);
   }
 
   // Does at most `budget` steps, each a session's references to one block or one claim. True
   // where some are left.
   bool Run(uint32_t budget, TimePoint now);
-  bool has_work() const { return !state_.reclaim_work.empty(); }
+  bool has_work() const { return !work_.empty(); }
 
  private:
   bool HasWork(const Session& session) const;
@@ -46,9 +40,10 @@ class Reclaimer {
   // Works on one session; returns what is left of `budget`.
   uint32_t Work(Session& session, uint32_t budget, TimePoint now);
   void ClaimNext(Session& session);
-  void ClaimAheadOfTurn(Session& parent, std::span<const BlockRef> blocks);
+  void FinishClaimsSlowly(Session& parent);
 
   LedgerState& state_;
+  std::map<uint64_t, SessionSlot> work_;  // By serial.
 };
 
 }  // namespace kvpool

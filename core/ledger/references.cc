@@ -154,7 +154,8 @@ BlockRef References::Take(Session& session, Fill fill, FillPlan& plan, const Cau
       (last != session.tenant && record.generation > 1) || record.has(BlockRecord::kUnknown);
   tenants_.TakeBlock(session.tenant, last);
   record.tenant = session.tenant;
-  CountHeld(session, holders_.Add(block, session.slot, 1, session.held));
+  holders_.Add(block, session.slot, 1, session.held);
+  CountHeld(session);
   ++session.references;
   if (fill == Fill::kPoison) {
     plan.poison.push_back(block);
@@ -171,7 +172,8 @@ void References::Add(Session& session, BlockId block, const Cause& cause) {
   if (slot != kNoHolder) {
     ++holders_.at(slot).count;
   } else {
-    CountHeld(session, holders_.Add(block, session.slot, 1, session.held));
+    holders_.Add(block, session.slot, 1, session.held);
+    CountHeld(session);
   }
   ++session.references;
   Record(block, TraceOperation::kInc, cause);
@@ -206,8 +208,7 @@ void References::Release(Session& session, HolderSlot holder, bool claim, const 
 }
 
 void References::Claim(Session& session, BlockId block) {
-  const bool is_sealed = blocks_.record(block).has(BlockRecord::kSealed);
-  if (is_sealed || holders_.Find(block, session.slot) != kNoHolder) return;
+  if (blocks_.record(block).has(BlockRecord::kSealed)) return;
   blocks_.AddClaim(block);
   holders_.Add(block, session.slot, 0, session.claims);
 }
@@ -252,15 +253,13 @@ void References::ClearChanged() {
   changed_sessions_.clear();
 }
 
-void References::CountHeld(Session& session, HolderSlot slot) {
-  if (!session.claiming_members.empty()) session.taken_since[slot] = session.claim_orders;
+void References::CountHeld(Session& session) {
   if (++session.held_blocks <= session.guarantee) --unfilled_guarantees_;
   NoteHeld(session);
 }
 
 void References::DropHolder(Session& session, HolderSlot slot) {
   holders_.Remove(slot, session.held);
-  if (!session.taken_since.empty()) session.taken_since.erase(slot);
   if (session.held_blocks-- <= session.guarantee) ++unfilled_guarantees_;
   NoteHeld(session);
 }

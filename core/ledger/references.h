@@ -60,8 +60,7 @@ class References {
   // Of an ended session: ends all its references to the block of `holder`, one of `held`. With
   // `claim`, the block is claimed by it instead, unless it is sealed.
   void Release(Session& session, HolderSlot holder, bool claim, const Cause& cause);
-  // Claims a block in the name of a session that has no references, unless it is sealed or claimed
-  // by it already.
+  // Claims a block in the name of a session that has no holder on it.
   void Claim(Session& session, BlockId block);
   void EndClaim(Session& session, HolderSlot holder, const Cause& cause);
 
@@ -92,7 +91,7 @@ class References {
 
  private:
   absl::Status CheckAddEntry(const Session& session, const BlockRef& ref, size_t index) const;
-  void CountHeld(Session& session, HolderSlot slot);
+  void CountHeld(Session& session);
   void DropHolder(Session& session, HolderSlot slot);
   void NoteHeld(const Session& session);
   // What follows from a block's becoming `state`.

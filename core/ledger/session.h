@@ -66,12 +66,7 @@ struct Session {
   // The next of the parent's holders whose block is to be claimed; the parent lists those that
   // are not through in `claiming_members`.
   HolderSlot claim_cursor = kNoHolder;
-  uint64_t claim_order = 0;  // Counts the parent's members that claimed, when it began to.
   std::set<SessionSlot> claiming_members;
-  uint64_t claim_orders = 0;  // Given to its members.
-  // While members claim, what it took meanwhile, with `claim_orders` of then. Written by
-  // References.
-  absl::flat_hash_map<HolderSlot, uint64_t> taken_since;
 
   bool is_joined() const { return joined != SessionId{}; }
   // Whether a process that it claims for, its own or a member's, is not gone.

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -55,8 +54,6 @@ struct LedgerState {
   PinTable pin_table;
   absl::flat_hash_map<PendingId, PinEntry> pins;
   absl::flat_hash_map<PendingId, PendingFill> fills;
-  // The sessions that ended and are not through with what that leaves to do, by serial.
-  std::map<uint64_t, SessionSlot> reclaim_work;
   std::vector<LedgerEvent> events;
   uint64_t last_pending = 0;
 };

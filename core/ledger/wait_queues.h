@@ -29,8 +29,6 @@ struct WaitingCall {
   TimePoint deadline;
   bool has_guarantee = false;  // Its session has one.
   uint64_t number = 0;         // Counts calls that ever waited: tells which came first.
-  // Its session's, when what members are to claim of `release` was last claimed ahead.
-  uint64_t claim_orders = 0;
 
   // What dropping `release` would do; absent where that may have changed.
   std::optional<absl::StatusOr<DropEffect>> effect;

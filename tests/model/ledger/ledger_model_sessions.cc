@@ -239,8 +239,9 @@ void LedgerModel::FollowReclaim() {
       const uint32_t left = SeenReferences(seen_->blocks[i], id);
       dropped_ += state_.RefCount(i, id) > 0 && left == 0 ? 1U : 0U;
       while (state_.RefCount(i, id) > left) DropRef(i, id, TraceOperation::kRelease);
-      // Claims that were made end in slices; those yet to be made are made no more.
-      if (state_.IsOver(id) && !(IsSliced() && seen_->blocks[i].claimed)) session.claims.erase(i);
+      if (left == 0 && state_.IsOver(id) && !(IsSliced() && seen_->blocks[i].claimed)) {
+        session.claims.erase(i);
+      }
     }
   }
   FreeAllDone();
