@@ -90,7 +90,7 @@ TEST_CASE("What waits is taken, at most 64 connections at a time") {
 }
 
 TEST_CASE("Without descriptors a connection is turned away, and the thread is not kept busy") {
-  if (kIsSanitized) return;
+  if (test::kIsSanitized) return;
   Fixture f;
   const UniqueFd first = f.Connect();
   const UniqueFd second = f.Connect();
@@ -117,7 +117,7 @@ TEST_CASE("Without descriptors a connection is turned away, and the thread is no
 }
 
 TEST_CASE("An acceptor that could keep no descriptor looks away until there are some") {
-  if (kIsSanitized) return;
+  if (test::kIsSanitized) return;
   Fixture f;
   f.acceptor.reset();
   const UniqueFd client = f.Connect();
@@ -132,7 +132,7 @@ TEST_CASE("An acceptor that could keep no descriptor looks away until there are 
 }
 
 TEST_CASE("An acceptor that is gone, paused or not, is not told of connections") {
-  if (kIsSanitized) return;
+  if (test::kIsSanitized) return;
   Fixture f;
   const UniqueFd client = f.Connect();
   SECTION("watching") {}
