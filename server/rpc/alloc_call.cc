@@ -56,8 +56,30 @@ absl::StatusOr<CheckedAlloc> Check(const ServiceContext& context, const v1::Allo
   return alloc;
 }
 
-// Owns itself until OnDone. Its callback, its cancellation and its own start may come in any
-// order, on any threads: each keeps the reactor alive while it runs.
+absl::Status Respond(const absl::StatusOr<AllocAnswer>& answer, v1::AllocResponse& response) {
+  if (!answer.ok()) return answer.status();
+  FromBlockRefs(answer->blocks, *response.mutable_blocks());
+  response.set_available(answer->available);
+  return absl::OkStatus();
+}
+
+// A call that is answered at once, or when its blocks are filled.
+void AllocAtOnce(const ServiceContext& context, const Peer& peer, const v1::AllocRequest& request,
+                 v1::AllocResponse& response, const Reply& reply) {
+  absl::StatusOr<CheckedAlloc> alloc = Check(context, request, peer);
+  if (!alloc.ok()) {
+    reply(alloc.status());
+    return;
+  }
+  alloc->call.release = alloc->release;
+  alloc->session.pool->Alloc(alloc->call,
+                             [reply, &response](const absl::StatusOr<AllocAnswer>& answer) {
+                               reply(Respond(answer, response));
+                             });
+}
+
+// A call that may wait. Owns itself until OnDone. Its callback, its cancellation and its own start
+// may come in any order, on any threads: each keeps the reactor alive while it runs.
 class AllocReactor final : public grpc::ServerUnaryReactor {
  public:
   static grpc::ServerUnaryReactor* Start(const ServiceContext& context, Executor& executor,
@@ -98,11 +120,7 @@ class AllocReactor final : public grpc::ServerUnaryReactor {
   }
 
   void Answer(const absl::StatusOr<AllocAnswer>& answer) {
-    if (answer.ok()) {
-      FromBlockRefs(answer->blocks, *response_->mutable_blocks());
-      response_->set_available(answer->available);
-    }
-    Finish(ToGrpcStatus(answer.status()));
+    Finish(ToGrpcStatus(Respond(answer, *response_)));
   }
 
   void OnCancel() override {
@@ -131,9 +149,18 @@ class AllocReactor final : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, Executor& executor,
+grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, UnaryCalls& calls,
                                      grpc::CallbackServerContext* call,
                                      const v1::AllocRequest* request, v1::AllocResponse* response) {
+  const int64_t entries = int64_t{request->count()} + request->release().block_ids_size();
+  Executor& executor = calls.ExecutorFor(entries);
+  if (!request->has_wait()) {
+    // Nothing to cancel, and gRPC's own reactor costs a call some 12 us less than one of ours.
+    return calls.AnswerLater(call, Access::kBlocks, executor,
+                             [&context, request, response](const Peer& peer, const Reply& reply) {
+                               AllocAtOnce(context, peer, *request, *response, reply);
+                             });
+  }
   auto peer = Admit(context.peers, *call, Access::kBlocks);
   if (!peer.ok()) {
     grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();

@@ -5,13 +5,14 @@
 
 #include "kvpool/v1/block.pb.h"
 #include "server/rpc/services.h"
+#include "server/rpc/unary_calls.h"
 
 namespace kvpool::server {
 
-// Starts the Alloc call and returns its reactor, which owns itself. `executor` begins it. It may
+// Starts the Alloc call, which runs where `calls` says, and returns its reactor. It may
 // wait for room; cancelling it (the client goes, or its deadline passes) withdraws it from the
 // queue, and then it has got nothing.
-grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, Executor& executor,
+grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, UnaryCalls& calls,
                                      grpc::CallbackServerContext* call,
                                      const v1::AllocRequest* request, v1::AllocResponse* response);
 

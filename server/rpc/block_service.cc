@@ -62,8 +62,7 @@ grpc::ServerUnaryReactor* BlockService::CloseSession(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* BlockService::Alloc(grpc::CallbackServerContext* call,
                                               const v1::AllocRequest* request,
                                               v1::AllocResponse* response) {
-  const int64_t entries = int64_t{request->count()} + request->release().block_ids_size();
-  return StartAlloc(context_, calls_.ExecutorFor(entries), call, request, response);
+  return StartAlloc(context_, calls_, call, request, response);
 }
 
 grpc::ServerUnaryReactor* BlockService::IncRef(grpc::CallbackServerContext* call,
