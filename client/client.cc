@@ -57,10 +57,8 @@ absl::Status CheckOptions(const ClientOptions& options) {
 }
 
 absl::StatusOr<std::string> DefaultSocket() {
-  const DefaultSockets sockets = FindDefaultSockets(geteuid(), std::getenv("XDG_RUNTIME_DIR"));
-  if (!sockets.private_directory.empty()) {
-    KVPOOL_RETURN_IF_ERROR(CheckPrivateDirectory(sockets.private_directory, geteuid()));
-  }
+  KVPOOL_ASSIGN_OR_RETURN(const DefaultSockets sockets,
+                          FindTrustedDefaultSockets(geteuid(), std::getenv("XDG_RUNTIME_DIR")));
   return absl::StrCat(kUnixPrefix, sockets.worker_path);
 }
 

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/status_macros.h"
+
 namespace kvpool {
 
 DefaultSockets FindDefaultSockets(uid_t uid, const char* runtime_directory) {
@@ -38,6 +40,14 @@ absl::Status CheckPrivateDirectory(const std::string& path, uid_t uid) {
       path,
       " is there and is not a directory of this user's that nobody else can write to; set "
       "XDG_RUNTIME_DIR or name other sockets"));
+}
+
+absl::StatusOr<DefaultSockets> FindTrustedDefaultSockets(uid_t uid, const char* runtime_directory) {
+  DefaultSockets sockets = FindDefaultSockets(uid, runtime_directory);
+  if (!sockets.private_directory.empty()) {
+    KVPOOL_RETURN_IF_ERROR(CheckPrivateDirectory(sockets.private_directory, uid));
+  }
+  return sockets;
 }
 
 }  // namespace kvpool

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace kvpool {
 
@@ -27,5 +28,8 @@ DefaultSockets FindDefaultSockets(uid_t uid, const char* runtime_directory);
 // to, and no link. Errors: FAILED_PRECONDITION, it is not; PERMISSION_DENIED and so on, it cannot
 // be looked at.
 absl::Status CheckPrivateDirectory(const std::string& path, uid_t uid);
+
+// As FindDefaultSockets, for who is to connect to them as `uid`. Errors: as CheckPrivateDirectory.
+absl::StatusOr<DefaultSockets> FindTrustedDefaultSockets(uid_t uid, const char* runtime_directory);
 
 }  // namespace kvpool

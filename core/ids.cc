@@ -27,7 +27,7 @@ absl::StatusOr<SessionId> SessionId::Parse(absl::string_view text) {
     return absl::InvalidArgumentError(absl::StrCat("session_id has ", text.size(),
                                                    " characters; it is 32 lower-case hex digits"));
   }
-  // absl::HexStringToBytes has another signature in each release.
+  // absl::HexStringToBytes has other signatures in newer releases.
   const char* digits = text.data();
   for (uint8_t& byte : id.bytes) {
     std::from_chars(digits, digits + 2, byte, 16);

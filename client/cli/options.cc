@@ -155,14 +155,11 @@ absl::StatusOr<std::string> ChooseSocket(const Options& options, const Environme
   } else if (environment.socket.has_value()) {
     socket = *environment.socket;
   } else {
-    const DefaultSockets defaults = FindDefaultSockets(
+    const absl::StatusOr<DefaultSockets> defaults = FindTrustedDefaultSockets(
         environment.uid,
         environment.runtime_dir.has_value() ? environment.runtime_dir->c_str() : nullptr);
-    if (!defaults.private_directory.empty()) {
-      const absl::Status own = CheckPrivateDirectory(defaults.private_directory, environment.uid);
-      if (!own.ok()) return UsageError(own.message());
-    }
-    socket = absl::StrCat(kUnixPrefix, defaults.operator_path);
+    if (!defaults.ok()) return UsageError(defaults.status().message());
+    socket = absl::StrCat(kUnixPrefix, defaults->operator_path);
   }
   absl::string_view path = socket;
   if (!absl::ConsumePrefix(&path, kUnixPrefix) || path.empty() || path.size() > kMaxSocketPath) {

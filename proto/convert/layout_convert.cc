@@ -64,21 +64,6 @@ v1::MemoryOrder OrderToProto(MemoryOrder order) {
   KVPOOL_CHECK(false);
 }
 
-absl::StatusOr<Fill> FillFromProto(v1::Fill fill) {
-  switch (fill) {
-    case v1::FILL_UNSPECIFIED:
-      return Fill::kUnspecified;
-    case v1::FILL_ACROSS_TENANTS:
-      return Fill::kAcrossTenants;
-    case v1::FILL_ZERO:
-      return Fill::kZero;
-    case v1::FILL_POISON:
-      return Fill::kPoison;
-    default:
-      return UnknownNumber("fill_on_alloc", fill);
-  }
-}
-
 LayerOverride OverrideFromProto(const v1::LayerOverride& message) {
   return {.first = message.first(),
           .last = message.last(),
@@ -134,7 +119,9 @@ absl::StatusOr<PoolSpec> SpecFromProto(const v1::PoolSpec& message) {
   PoolSpec spec;
   KVPOOL_ASSIGN_OR_RETURN(spec.v_mode, VModeFromProto(message.v_mode()));
   KVPOOL_ASSIGN_OR_RETURN(spec.memory_order, OrderFromProto(message.memory_order()));
-  KVPOOL_ASSIGN_OR_RETURN(spec.fill_on_alloc, FillFromProto(message.fill_on_alloc()));
+  const std::optional<Fill> fill = FillFromProto(message.fill_on_alloc());
+  if (!fill.has_value()) return UnknownNumber("fill_on_alloc", message.fill_on_alloc());
+  spec.fill_on_alloc = *fill;
   spec.name = message.name();
   if (message.has_block_size()) spec.block_size = message.block_size();
   spec.num_layers = message.num_layers();
@@ -157,6 +144,21 @@ absl::StatusOr<PoolSpec> SpecFromProto(const v1::PoolSpec& message) {
   spec.max_blocks_per_tenant = message.max_blocks_per_tenant();
   spec.tenants.assign(message.tenants().begin(), message.tenants().end());
   return spec;
+}
+
+std::optional<Fill> FillFromProto(v1::Fill fill) {
+  switch (fill) {
+    case v1::FILL_UNSPECIFIED:
+      return Fill::kUnspecified;
+    case v1::FILL_ACROSS_TENANTS:
+      return Fill::kAcrossTenants;
+    case v1::FILL_ZERO:
+      return Fill::kZero;
+    case v1::FILL_POISON:
+      return Fill::kPoison;
+    default:
+      return std::nullopt;
+  }
 }
 
 v1::Fill FillToProto(Fill fill) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "absl/status/statusor.h"
 
 #include "core/layout/pool_layout.h"
@@ -17,6 +19,8 @@ absl::StatusOr<PoolSpec> SpecFromProto(const v1::PoolSpec& message);
 // message has one of them.
 v1::PoolSpec SpecToProto(const PoolSpec& spec);
 
+// Absent: a number that is no Fill.
+std::optional<Fill> FillFromProto(v1::Fill fill);
 v1::Fill FillToProto(Fill fill);
 
 // LayoutFromProto gives `layout` back.

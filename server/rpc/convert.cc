@@ -1,9 +1,12 @@
 #include "server/rpc/convert.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
+#include "proto/convert/layout_convert.h"
 
 namespace kvpool::server {
 namespace {
@@ -99,19 +102,9 @@ absl::Status CheckPrintable(absl::string_view field, absl::string_view text, siz
 }
 
 absl::StatusOr<Fill> ToFill(absl::string_view field, v1::Fill fill) {
-  switch (fill) {
-    case v1::FILL_UNSPECIFIED:
-      return Fill::kUnspecified;
-    case v1::FILL_ACROSS_TENANTS:
-      return Fill::kAcrossTenants;
-    case v1::FILL_ZERO:
-      return Fill::kZero;
-    case v1::FILL_POISON:
-      return Fill::kPoison;
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat(field, " is ", static_cast<int>(fill), ", which is no Fill"));
-  }
+  if (const std::optional<Fill> known = FillFromProto(fill)) return *known;
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", static_cast<int>(fill), ", which is no Fill"));
 }
 
 absl::StatusOr<Side> ToSide(v1::Side side) {
