@@ -102,8 +102,9 @@ absl::Status SessionCore::GetRegionFd(const v1::RegionFdRequest& request, OwnedF
       [&](Duration timeout) {
         absl::StatusOr<OwnedFd> got =
             client_->transport->GetRegionFd(request, {timeout, cancellation_}, response);
-        if (got.ok()) fd = *std::move(got);
-        return got.status();
+        if (!got.ok()) return got.status();
+        fd = *std::move(got);
+        return absl::OkStatus();
       }));
 }
 

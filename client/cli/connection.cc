@@ -34,7 +34,7 @@ Connection::Connection(std::string socket, absl::Duration timeout)
 absl::Status Connection::Run(const std::function<grpc::Status(grpc::ClientContext&)>& call) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout_));
-  const absl::Status status = client::StatusFromGrpc(call(context));
+  absl::Status status = client::StatusFromGrpc(call(context));
   if (ExitCodeFor(status) != ExitCode::kUnreachable) return status;
   return absl::Status(status.code(),
                       absl::StrCat("no daemon answers at ", socket_, ": ", status.message()));

@@ -47,7 +47,7 @@ class GuaranteedCalls {
 
   // How much of its guarantee the session has not filled; negative where it holds more. Nothing
   // happens where none of its calls is here.
-  void SetUnfilled(SessionSlot session, int64_t unfilled);
+  void SetUnfilled(SessionSlot slot, int64_t unfilled);
 
   // The first call that can be served where so many blocks are `room`, a tenant's.
   std::optional<uint64_t> Find(absl::FunctionRef<uint32_t(TenantSlot)> room) const;
