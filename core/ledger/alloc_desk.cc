@@ -103,7 +103,6 @@ AllocOutcome AllocDesk::TakePlace(Session& session, PendingId first, const Alloc
 absl::StatusOr<uint32_t> AllocDesk::JudgeReclaiming(Session& session, const AllocCall& call,
                                                     TimePoint now) {
   while (true) {
-    if (!call.release.empty()) reclaimer_.FinishClaims(session);
     KVPOOL_ASSIGN_OR_RETURN(const DropEffect effect,
                             state_.references.CheckDrop(session, call.release));
     const bool is_first = state_.waits.is_clear(call.queue);
@@ -119,7 +118,7 @@ absl::StatusOr<uint32_t> AllocDesk::JudgeReclaiming(Session& session, const Allo
 
 AllocOutcome AllocDesk::Give(Session& session, const Demand& demand, PendingId id, TimePoint now) {
   const Cause cause = {"Alloc", session.id, now};
-  for (const BlockRef& ref : demand.release) state_.references.Drop(session, ref.block, cause);
+  for (const BlockRef& ref : demand.release) state_.claims.Drop(session, ref.block, cause);
   AllocAnswer answer;
   answer.blocks.reserve(demand.count);
   FillPlan plan;
@@ -164,10 +163,9 @@ void AllocDesk::FillDone(PendingId id, const absl::Status& status, TimePoint now
   Session* session = state_.sessions.Find(fill.session);
   const bool is_answered = session == nullptr || !session->is_live;
   if (!is_answered && !status.ok()) {
-    reclaimer_.FinishClaims(*session);
     for (const BlockRef& ref : fill.answer.blocks) {
       if (!state_.references.CheckHeld(*session, ref, 0).ok()) continue;
-      state_.references.Drop(*session, ref.block, {"fill failed", session->id, now});
+      state_.claims.Drop(*session, ref.block, {"fill failed", session->id, now});
     }
   }
   pins_.EndFill(id, fill.session, now);
@@ -188,6 +186,13 @@ absl::StatusOr<AllocOutcome> AllocDesk::Wait(Session& session, const AllocCall& 
   if (state_.waits.size() >= limits.max_waiting_calls) {
     return MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
                      absl::StrCat(limits.max_waiting_calls, " calls wait already"));
+  }
+  const size_t offered = state_.waits.offered_count() + call.release.size();
+  if (offered > limits.max_offered_blocks) {
+    return MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
+                     absl::StrCat("calls that wait would release ", offered, " blocks with the ",
+                                  call.release.size(), " of this one, at most ",
+                                  limits.max_offered_blocks, " are possible"));
   }
   const PendingId id = state_.NextPending();
   WaitingCall waiting;
@@ -271,10 +276,18 @@ bool AllocDesk::ServeOne(WaitingCall& call, bool is_first, TimePoint now) {
 }
 
 const absl::StatusOr<DropEffect>& AllocDesk::EffectOf(WaitingCall& call) {
-  if (!call.release.empty()) reclaimer_.FinishClaims(state_.sessions.at(call.session));
   Refresh();
   if (!call.effect.has_value()) Evaluate(call);
   return *call.effect;
+}
+
+void AllocDesk::ClaimsChanged(const Session& session) {
+  for (const PendingId id : session.pending) {
+    WaitingCall* call = state_.waits.Find(id);
+    if (call == nullptr || call->release.empty()) continue;
+    call->effect.reset();
+    if (call->has_guarantee) Evaluate(*call);
+  }
 }
 
 void AllocDesk::Evaluate(WaitingCall& call) {

@@ -29,6 +29,8 @@ class AllocDesk {
   void FillDone(PendingId id, const absl::Status& status, TimePoint now);
   // Withdraws a waiting call. False where no such call waits.
   bool Cancel(PendingId id, TimePoint now);
+  // What members claim of the session's has changed: what its waiting calls release is judged anew.
+  void ClaimsChanged(const Session& session);
   // Serves whom it can of those who wait, down to those in `last`.
   void Serve(TimePoint now, WaitQueue last = WaitQueue::kAdmit);
   // A call's wait is over.

@@ -28,12 +28,10 @@ void HolderTable::Move(HolderSlot slot, HolderList& from, HolderList& to) {
 
 std::vector<HolderSlot> HolderTable::ListHolders(BlockId block) const {
   std::vector<HolderSlot> slots;
-  const BlockRecord& record = blocks_.record(block);
-  if (record.first.session != kNoSession) slots.push_back(HolderSlot{ToIndex(block)});
-  for (HolderSlot slot = record.more; slot != kNoHolder;
-       slot = further_[FurtherIndex(slot)].next_of_block) {
+  AnyOf(block, [&slots](HolderSlot slot, const Holder& /*holder*/) {
     slots.push_back(slot);
-  }
+    return false;
+  });
   return slots;
 }
 
@@ -47,8 +45,9 @@ HolderSlot HolderTable::MakeFurther(BlockId block, SessionSlot session) {
   if (slot != kNoHolder) {
     unused_ = further_[FurtherIndex(slot)].next_of_block;
   } else {
-    KVPOOL_CHECK(room() > 0);
-    slot = HolderSlot{blocks_.num_blocks() + static_cast<uint32_t>(further_.size())};
+    const uint64_t next = uint64_t{blocks_.num_blocks()} + further_.size();
+    KVPOOL_CHECK(next < ToIndex(kNoHolder));
+    slot = HolderSlot{static_cast<uint32_t>(next)};
     further_.emplace_back();
   }
   Further& further = further_[FurtherIndex(slot)];

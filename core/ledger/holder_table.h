@@ -53,13 +53,14 @@ class HolderTable {
     return is_first(slot) ? BlockId{ToIndex(slot)} : further_[FurtherIndex(slot)].block;
   }
 
+  // Whether `condition(slot, holder)` holds for any of the block's holders, claims included.
+  template <typename Condition>
+  bool AnyOf(BlockId block, const Condition& condition) const;
   // The block's holders, claims included.
   std::vector<HolderSlot> ListHolders(BlockId block) const;
 
-  // How many more holders fit for certain: their slots are 32 bits wide.
-  uint64_t room() const {
-    return ToIndex(kNoHolder) - blocks_.num_blocks() - further_by_key_.size();
-  }
+  // How many holders are not a block's first.
+  size_t further_count() const { return further_by_key_.size(); }
 
  private:
   struct Further {
@@ -85,5 +86,18 @@ class HolderTable {
   HolderSlot unused_ = kNoHolder;  // Of `further_`.
   absl::flat_hash_map<uint64_t, HolderSlot> further_by_key_;
 };
+
+template <typename Condition>
+bool HolderTable::AnyOf(BlockId block, const Condition& condition) const {
+  const BlockRecord& record = blocks_.record(block);
+  const HolderSlot first{ToIndex(block)};
+  if (record.first.session != kNoSession && condition(first, record.first)) return true;
+  for (HolderSlot slot = record.more; slot != kNoHolder;) {
+    const Further& further = further_[FurtherIndex(slot)];
+    if (condition(slot, further.holder)) return true;
+    slot = further.next_of_block;
+  }
+  return false;
+}
 
 }  // namespace kvpool

@@ -48,7 +48,7 @@ BlockInfo Inspector::Block(BlockId block) const {
   info.state = references.blocks().state(block);
   info.ref_count = record.references;
   info.sealed = record.has(BlockRecord::kSealed);
-  info.claimed = record.claims > 0;
+  info.claimed = state_.claims.IsClaimed(block);
   info.tenant = state_.tenants.name(record.tenant);
   std::vector<std::pair<uint64_t, BlockHolder>> holders;
   for (const HolderSlot slot : references.holders().ListHolders(block)) {

@@ -78,6 +78,7 @@ class Recount {
       if (!member.is_vouched && !member.processes.empty()) ++members_alive;
     }
     KVPOOL_RETURN_IF_ERROR(Same("members alive", members_alive, session.members_alive));
+    KVPOOL_RETURN_IF_ERROR(CheckClaimants(session));
     pending_ += session.pending.size();
     if (session.is_live) {
       const bool expires = !session.attached_to.has_value() && session.running_calls == 0;
@@ -85,6 +86,24 @@ class Recount {
     }
     KVPOOL_RETURN_IF_ERROR(Same("an ended session's pending calls", 0U, session.pending.size()));
     return Same("an ended session's guarantee", 0U, session.guarantee);
+  }
+
+  absl::Status CheckClaimants(const Session& session) {
+    for (const auto& [order, slot] : session.claimants) {
+      const Session& member = state_.sessions.at(slot);
+      KVPOOL_RETURN_IF_ERROR(Same("a claimant's parent", session.slot, member.parent));
+      KVPOOL_RETURN_IF_ERROR(Same("a claimant's order", order, member.claim_order));
+      KVPOOL_RETURN_IF_ERROR(Same("a claimant's life", false, member.is_live || member.is_vouched));
+    }
+    if (session.claimants.empty()) {
+      return Same("blocks taken since no member ended", 0U, session.taken.size());
+    }
+    for (const auto& [slot, ends] : session.taken) {
+      const Holder& holder = holders_.at(slot);
+      KVPOOL_RETURN_IF_ERROR(Same("the holder of a block taken", session.slot, holder.session));
+      KVPOOL_RETURN_IF_ERROR(Same("a block taken and not held", false, holder.count == 0));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckFills() {

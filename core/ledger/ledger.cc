@@ -125,11 +125,10 @@ absl::StatusOr<DecRefAnswer> Ledger::DecRef(const DecRefCall& call, TimePoint no
   KVPOOL_ASSIGN_OR_RETURN(const KeyedAnswer* known, desks_.keys.Find(*session, key, request));
   if (known != nullptr) return std::get<DecRefAnswer>(*known);
   KVPOOL_RETURN_IF_ERROR(desks_.state.references.CheckDrop(*session, call.blocks).status());
-  desks_.reclaimer.FinishClaims(*session);
   const Cause cause = {"DecRef", session->id, now};
   DecRefAnswer answer;
   for (const BlockRef& ref : call.blocks) {
-    const BlockState state = desks_.state.references.Drop(*session, ref.block, cause);
+    const BlockState state = desks_.state.claims.Drop(*session, ref.block, cause);
     if (state == BlockState::kFree) ++answer.freed;
   }
   desks_.allocs.Serve(now);

@@ -13,8 +13,11 @@ struct LedgerLimits {
   uint32_t max_blocks_per_call = 65'536;
   uint32_t max_sessions = 16'384;  // Ended ones that still claim count too. At most 65,535.
   uint32_t max_waiting_calls = 16'384;
-  uint32_t max_idempotency_keys = 64;              // A session.
+  uint32_t max_offered_blocks = 1U << 20;  // In the `release` of waiting calls, all together.
+  uint32_t max_idempotency_keys = 64;      // A session.
   uint32_t max_references_per_block = UINT32_MAX;  // By all sessions.
+  // Counts, for each block, the sessions that hold or claim it beyond the first.
+  uint32_t max_sharers = 1U << 26;
   Duration max_wait = std::chrono::minutes(1);
   Duration min_ttl = std::chrono::seconds(1);
   Duration max_ttl = std::chrono::hours(1);

@@ -111,7 +111,7 @@ absl::Status PinDesk::Check(const Session& session, const Session& writer,
     if (record.has(BlockRecord::kSealed)) {
       return WriteError(Reason::kSealed, i, block, "sealed");
     }
-    if (record.claims > 0) {
+    if (state_.claims.IsClaimed(block)) {
       return WriteError(Reason::kClaimed, i, block, "claimed by a process of an ended session");
     }
   }

@@ -29,25 +29,6 @@ void Reclaimer::Begin(Session& session, TimePoint now) {
   Work(session, state_.options.limits.reclaim_slice, now);
 }
 
-void Reclaimer::ClaimOfParent(Session& session, Session& parent) {
-  if (parent.held.head == kNoHolder) return;
-  // What the parent takes later comes before this in its list.
-  session.claim_cursor = parent.held.head;
-  parent.claiming_members.insert(session.slot);
-}
-
-void Reclaimer::StopClaiming(Session& session) {
-  if (session.claim_cursor == kNoHolder) return;
-  session.claim_cursor = kNoHolder;
-  state_.sessions.at(session.parent).claiming_members.erase(session.slot);
-}
-
-void Reclaimer::FinishClaimsSlowly(Session& parent) {
-  while (!parent.claiming_members.empty()) {
-    ClaimNext(state_.sessions.at(*parent.claiming_members.begin()));
-  }
-}
-
 bool Reclaimer::Run(uint32_t budget, TimePoint now) {
   while (budget > 0 && !work_.empty()) {
     budget = Work(state_.sessions.at(work_.begin()->second), budget, now);
@@ -56,18 +37,15 @@ bool Reclaimer::Run(uint32_t budget, TimePoint now) {
 }
 
 bool Reclaimer::HasWork(const Session& session) const {
-  return session.claim_cursor != kNoHolder || session.held.head != kNoHolder ||
-         (session.is_vouched && session.claims.head != kNoHolder);
+  return session.held.head != kNoHolder || (session.is_vouched && session.claims.head != kNoHolder);
 }
 
 void Reclaimer::Step(Session& session, TimePoint now) {
-  if (session.claim_cursor != kNoHolder) {
-    ClaimNext(session);
-  } else if (session.held.head != kNoHolder) {
+  if (session.held.head != kNoHolder) {
     state_.references.Release(session, session.held.head, /*claim=*/!session.is_vouched,
                               {ReasonOf(session.end_reason), session.id, now});
   } else {
-    state_.references.EndClaim(session, session.claims.head, {"claim ended", session.id, now});
+    state_.claims.EndClaim(session, session.claims.head, {"claim ended", session.id, now});
   }
 }
 
@@ -84,18 +62,6 @@ uint32_t Reclaimer::Work(Session& session, uint32_t budget, TimePoint now) {
     state_.sessions.Erase(session);
   }
   return budget;
-}
-
-void Reclaimer::ClaimNext(Session& session) {
-  const HolderTable& holders = state_.references.holders();
-  const HolderSlot holder = session.claim_cursor;
-  const HolderSlot next = holders.at(holder).next;
-  state_.references.Claim(session, holders.block(holder));
-  if (next == kNoHolder) {
-    StopClaiming(session);
-  } else {
-    session.claim_cursor = next;
-  }
 }
 
 }  // namespace kvpool

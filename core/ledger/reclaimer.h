@@ -21,14 +21,6 @@ class Reclaimer {
   // The session may be forgotten by that.
   void Begin(Session& session, TimePoint now);
 
-  // A session that had joined `parent` and ended claims, in slices, what `parent` holds now.
-  void ClaimOfParent(Session& session, Session& parent);
-  void StopClaiming(Session& session);
-  // Completes such claims: before a block that `parent` holds is let go, or judged as if it were.
-  void FinishClaims(Session& parent) {
-    if (!parent.claiming_members.empty()) FinishClaimsSlowly(parent);
-  }
-
   // Does at most `budget` steps, each a session's references to one block or one claim. True
   // where some are left.
   bool Run(uint32_t budget, TimePoint now);
@@ -39,8 +31,6 @@ class Reclaimer {
   void Step(Session& session, TimePoint now);
   // Works on one session; returns what is left of `budget`.
   uint32_t Work(Session& session, uint32_t budget, TimePoint now);
-  void ClaimNext(Session& session);
-  void FinishClaimsSlowly(Session& parent);
 
   LedgerState& state_;
   std::map<uint64_t, SessionSlot> work_;  // By serial.

@@ -34,6 +34,7 @@ bool IsStale(const BlockRef& ref, const BlockRecord& record) {
 
 References::References(const LedgerOptions& options, TenantTable& tenants)
     : max_references_(options.limits.max_references_per_block),
+      max_sharers_(options.limits.max_sharers),
       tenants_(tenants),
       blocks_(options.num_blocks),
       holders_(blocks_) {
@@ -62,7 +63,8 @@ absl::StatusOr<DropEffect> References::CheckDrop(const Session& session,
     --record.references;
     if (--holders_.at(slot).count > 0) continue;
     ++effect.let_go;
-    if (blocks_.state(block) == BlockState::kFree) ++effect.freed;
+    const bool is_claimed = !record.has(BlockRecord::kSealed) && session.has_claim_of_member(slot);
+    if (blocks_.state(block) == BlockState::kFree && !is_claimed) ++effect.freed;
   }
   for (size_t i = 0; i < scratch_.size(); ++i) {
     ++holders_.at(scratch_[i]).count;
@@ -103,9 +105,11 @@ absl::Status References::CheckAdd(const Session& session, std::span<const BlockR
     record.flags |= BlockRecord::kAdding;
     ++added;
   }
-  if (status.ok() && added > holders_.room()) {
-    status = MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
-                       "too many sessions share too many blocks");
+  if (status.ok() && holders_.further_count() + added > max_sharers_) {
+    status =
+        MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
+                  absl::StrCat("blocks are shared ", holders_.further_count(), " times, at most ",
+                               max_sharers_, " are possible, and this call adds ", added));
   }
   for (size_t i = 0; i < checked; ++i) {
     BlockRecord& record = blocks_.mutable_record(refs[i].block);
@@ -154,8 +158,7 @@ BlockRef References::Take(Session& session, Fill fill, FillPlan& plan, const Cau
       (last != session.tenant && record.generation > 1) || record.has(BlockRecord::kUnknown);
   tenants_.TakeBlock(session.tenant, last);
   record.tenant = session.tenant;
-  holders_.Add(block, session.slot, 1, session.held);
-  CountHeld(session);
+  CountHeld(session, holders_.Add(block, session.slot, 1, session.held));
   ++session.references;
   if (fill == Fill::kPoison) {
     plan.poison.push_back(block);
@@ -172,8 +175,7 @@ void References::Add(Session& session, BlockId block, const Cause& cause) {
   if (slot != kNoHolder) {
     ++holders_.at(slot).count;
   } else {
-    holders_.Add(block, session.slot, 1, session.held);
-    CountHeld(session);
+    CountHeld(session, holders_.Add(block, session.slot, 1, session.held));
   }
   ++session.references;
   Record(block, TraceOperation::kInc, cause);
@@ -197,6 +199,7 @@ void References::Release(Session& session, HolderSlot holder, bool claim, const 
   if (claim && !blocks_.record(block).has(BlockRecord::kSealed)) {
     blocks_.AddClaim(block);
     holders_.at(holder).count = 0;
+    if (!session.taken.empty()) session.taken.erase(holder);
     holders_.Move(holder, session.held, session.claims);
     --session.held_blocks;
   } else {
@@ -207,10 +210,9 @@ void References::Release(Session& session, HolderSlot holder, bool claim, const 
   Settle(block, state, /*was_held=*/true, cause);
 }
 
-void References::Claim(Session& session, BlockId block) {
-  if (blocks_.record(block).has(BlockRecord::kSealed)) return;
+HolderSlot References::Claim(Session& session, BlockId block) {
   blocks_.AddClaim(block);
-  holders_.Add(block, session.slot, 0, session.claims);
+  return holders_.Add(block, session.slot, 0, session.claims);
 }
 
 void References::EndClaim(Session& session, HolderSlot holder, const Cause& cause) {
@@ -253,13 +255,15 @@ void References::ClearChanged() {
   changed_sessions_.clear();
 }
 
-void References::CountHeld(Session& session) {
+void References::CountHeld(Session& session, HolderSlot slot) {
+  if (!session.claimants.empty()) session.taken[slot] = session.member_ends;
   if (++session.held_blocks <= session.guarantee) --unfilled_guarantees_;
   NoteHeld(session);
 }
 
 void References::DropHolder(Session& session, HolderSlot slot) {
   holders_.Remove(slot, session.held);
+  if (!session.taken.empty()) session.taken.erase(slot);
   if (session.held_blocks-- <= session.guarantee) ++unfilled_guarantees_;
   NoteHeld(session);
 }

@@ -60,8 +60,8 @@ class References {
   // Of an ended session: ends all its references to the block of `holder`, one of `held`. With
   // `claim`, the block is claimed by it instead, unless it is sealed.
   void Release(Session& session, HolderSlot holder, bool claim, const Cause& cause);
-  // Claims a block in the name of a session that has no holder on it.
-  void Claim(Session& session, BlockId block);
+  // Claims a block that is not sealed in the name of a session that has no holder on it.
+  HolderSlot Claim(Session& session, BlockId block);
   void EndClaim(Session& session, HolderSlot holder, const Cause& cause);
 
   void SetPinned(BlockId block) { blocks_.SetPinned(block); }
@@ -91,7 +91,7 @@ class References {
 
  private:
   absl::Status CheckAddEntry(const Session& session, const BlockRef& ref, size_t index) const;
-  void CountHeld(Session& session);
+  void CountHeld(Session& session, HolderSlot slot);
   void DropHolder(Session& session, HolderSlot slot);
   void NoteHeld(const Session& session);
   // What follows from a block's becoming `state`.
@@ -99,6 +99,7 @@ class References {
   void Record(BlockId block, TraceOperation operation, const Cause& cause);
 
   const uint32_t max_references_;  // To one block.
+  const uint32_t max_sharers_;     // Beyond the first of each block.
   TenantTable& tenants_;
   BlockTable blocks_;
   HolderTable holders_;

@@ -61,16 +61,29 @@ struct Session {
   absl::flat_hash_map<uint64_t, PendingId> pending_keys;
   RetryTable retries;
 
-  // What is left to do after its end. Written by Reclaimer.
-  bool is_queued = false;
-  // The next of the parent's holders whose block is to be claimed; the parent lists those that
-  // are not through in `claiming_members`.
-  HolderSlot claim_cursor = kNoHolder;
-  std::set<SessionSlot> claiming_members;
+  // Of those that joined it, ended and claim what it held then, by how many had ended. Written by
+  // Claims.
+  std::map<uint64_t, SessionSlot> claimants;
+  uint64_t member_ends = 0;
+  // Of what it has taken since the first of them ended: how many had ended by then. Written by
+  // References.
+  absl::flat_hash_map<HolderSlot, uint64_t> taken;
+  // As one of a parent's claimants, for good: the parent's `member_ends` then. And of each of its
+  // claims, above how many, unless that is 0, other claimants have it too.
+  uint64_t claim_order = 0;
+  absl::flat_hash_map<HolderSlot, uint64_t> claims_since;
+
+  bool is_queued = false;  // Something is left to do after its end. Written by Reclaimer.
 
   bool is_joined() const { return joined != SessionId{}; }
   // Whether a process that it claims for, its own or a member's, is not gone.
   bool has_process() const { return !processes.empty() || members_alive > 0; }
+  // Whether a member claims the block of `holder`, one of `held`, should it be let go.
+  bool has_claim_of_member(HolderSlot holder) const {
+    if (claimants.empty()) return false;
+    const auto found = taken.find(holder);
+    return found == taken.end() || found->second < claimants.rbegin()->first;
+  }
   uint32_t unfilled() const { return guarantee > held_blocks ? guarantee - held_blocks : 0; }
 };
 

@@ -157,11 +157,10 @@ void SessionDesk::End(Session& session, SessionEnd reason, bool vouched, const M
       reason != SessionEnd::kParentEnded) {
     Session& parent = state_.sessions.at(session.parent);
     state_.events.emplace_back(MemberGone{parent.id});
-    if (!vouched) reclaimer_.ClaimOfParent(session, parent);
-  }
-  // What members have yet to claim of it, it now claims for them, or nobody needs to.
-  while (!session.claiming_members.empty()) {
-    reclaimer_.StopClaiming(state_.sessions.at(*session.claiming_members.begin()));
+    if (!vouched) {
+      state_.claims.Begin(session);
+      allocs_.ClaimsChanged(parent);
+    }
   }
   if (vouched) MarkVouched(session);
   EndMembers(session, vouched, moment);
@@ -207,7 +206,8 @@ void SessionDesk::MarkVouched(Session& session) {
   session.is_vouched = true;
   state_.sessions.ClearDeadline(session);
   state_.sessions.UpdateParent(session);
-  reclaimer_.StopClaiming(session);
+  state_.claims.End(session);
+  if (session.parent != kNoSession) allocs_.ClaimsChanged(state_.sessions.at(session.parent));
 }
 
 bool SessionDesk::Settle(Session& session, const Moment& moment) {

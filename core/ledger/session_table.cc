@@ -64,8 +64,7 @@ void SessionTable::MarkEnded(Session& session, SessionEnd reason) {
 
 void SessionTable::Erase(Session& session) {
   KVPOOL_CHECK(!session.is_live && session.held.head == kNoHolder &&
-               session.claims.head == kNoHolder && session.claim_cursor == kNoHolder &&
-               session.pending.empty());
+               session.claims.head == kNoHolder && session.pending.empty());
   KVPOOL_CHECK(!session.counts_for_parent && !session.is_queued);
   for (const ProcessId process : session.processes) {
     const auto sessions = by_process_.find(process);

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 
 #include "core/ledger/calls.h"
+#include "core/ledger/claims.h"
 #include "core/ledger/events.h"
 #include "core/ledger/guaranteed_calls.h"
 #include "core/ledger/options.h"
@@ -49,6 +50,7 @@ struct LedgerState {
   TenantTable tenants;
   References references;
   SessionTable sessions;
+  Claims claims{sessions, references};
   WaitQueues waits;
   GuaranteedCalls guaranteed_waits;  // Those of `waits` whose sessions have guarantees.
   PinTable pin_table;

@@ -64,6 +64,8 @@ class WaitQueues {
   // The call whose wait ends first, and when; of several, that with the lowest id.
   std::optional<std::pair<TimePoint, PendingId>> next_deadline() const;
 
+  // How many entries the `release` of all calls have.
+  size_t offered_count() const { return offered_count_; }
   uint32_t size() const { return static_cast<uint32_t>(places_.size()); }
 
  private:
@@ -77,6 +79,7 @@ class WaitQueues {
   absl::flat_hash_map<PendingId, Place> places_;
   std::set<std::pair<BlockId, uint64_t>> offers_;  // With the call's number.
   std::set<std::pair<TimePoint, PendingId>> deadlines_;
+  size_t offered_count_ = 0;
   uint64_t last_number_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // The ledger alone: performance targets 6, 8 and 9.
 
 #include <malloc.h>
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -93,6 +94,13 @@ class Bench {
   TimePoint now_{std::chrono::seconds(1)};
   std::vector<Caller> callers_;
 };
+
+// What the thread has run. Others that the machine runs meanwhile do not count.
+std::chrono::nanoseconds ThreadTime() {
+  timespec time{};
+  KVPOOL_CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 // Seconds a block, printed with its SI prefix: "13n" is 13 ns.
 void CountBlocks(benchmark::State& state, uint32_t blocks_per_iteration) {
@@ -217,12 +225,12 @@ double MeasureBesideWaiting(Waiting who, uint32_t rounds) {
   Bench bench(/*num_blocks=*/kWaitingCalls + 100, /*num_sessions=*/1);
   const std::vector<BlockRef> block = bench.Alloc(0, 1);
   MakeWait(bench, who);
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = ThreadTime();
   for (uint32_t i = 0; i < rounds; ++i) {
     bench.IncRef(0, block);
     bench.DecRef(0, block);
   }
-  const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
+  const std::chrono::duration<double, std::nano> taken = ThreadTime() - begin;
   return taken.count() / rounds;
 }
 
@@ -300,6 +308,86 @@ void EndSession(benchmark::State& state) {
   CountBlocks(state, count);
 }
 BENCHMARK(EndSession)->ArgName("references")->Arg(1'000'000)->Unit(benchmark::kMillisecond);
+
+// What ends in LongestCallOfEnd, with all that it holds.
+enum Ending : int64_t {
+  kClosed,        // A session that vouches.
+  kProcessesEnd,  // A session that leaves claims, and then its process.
+  kMemberEnds,    // A session that joined another, which lets blocks go meanwhile.
+};
+
+// Makes calls, and keeps the longest.
+class LongestCall {
+ public:
+  template <typename Call>
+  void Time(const Call& call) {
+    const auto begin = ThreadTime();
+    call();
+    longest_ = std::max(longest_, ThreadTime() - begin);
+  }
+  double microseconds() const {
+    return std::chrono::duration<double, std::micro>(longest_).count();
+  }
+
+ private:
+  std::chrono::nanoseconds longest_{};
+};
+
+// Ends a session that holds `count` blocks; returns the longest single call of all that follow.
+double TimeEnd(Ending ending, uint32_t count) {
+  Bench bench(count, /*num_sessions=*/1);
+  Ledger& ledger = bench.ledger();
+  std::vector<BlockRef> last;
+  for (uint32_t left = count; left > 0; left -= static_cast<uint32_t>(last.size())) {
+    last = bench.Alloc(0, std::min(left, LedgerLimits{}.reclaim_slice));
+  }
+  LongestCall longest;
+  const auto reclaim = [&] {
+    for (bool has_more = true; has_more;) {
+      longest.Time([&] { has_more = ledger.Reclaim(LedgerLimits{}.reclaim_slice, bench.Now()); });
+    }
+  };
+  const SessionId session = bench.caller(0).session;
+  if (ending == kClosed) {
+    longest.Time([&] { KVPOOL_CHECK(ledger.CloseSession(bench.caller(0), bench.Now()).ok()); });
+  } else if (ending == kProcessesEnd) {
+    longest.Time([&] { ledger.Detach(session, bench.Now()); });
+    reclaim();
+    longest.Time([&] { ledger.ProcessGone(ProcessId{1}, bench.Now()); });
+  } else {
+    const OpenSessionCall join = {
+        .id = IdOf(7), .tenant = kTenant, .process = ProcessId{7}, .join = session};
+    KVPOOL_CHECK(ledger.OpenSession(join, bench.Now()).ok());
+    longest.Time([&] { ledger.Detach(join.id, bench.Now()); });
+    longest.Time([&] { bench.DecRef(0, last); });
+    reclaim();
+    longest.Time([&] { ledger.ProcessGone(ProcessId{7}, bench.Now()); });
+  }
+  reclaim();
+  return longest.microseconds();
+}
+
+// The longest single call while a session ends, over that of one which holds a slice's worth: how
+// long others wait at most for their turn.
+void LongestCallOfEnd(benchmark::State& state) {
+  const auto ending = static_cast<Ending>(state.range(0));
+  std::vector<double> longest;
+  std::vector<double> ratios;
+  for (auto unused : state) {
+    const double slice = TimeEnd(ending, LedgerLimits{}.reclaim_slice);
+    longest.push_back(TimeEnd(ending, 1'000'000));
+    ratios.push_back(longest.back() / slice);
+  }
+  std::ranges::sort(longest);
+  std::ranges::sort(ratios);
+  state.counters["longest_us"] = longest[longest.size() / 2];
+  state.counters["ratio"] = ratios[ratios.size() / 2];
+}
+BENCHMARK(LongestCallOfEnd)
+    ->ArgName("ending")
+    ->DenseRange(kClosed, kMemberEnds)
+    ->Iterations(7)
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace kvpool

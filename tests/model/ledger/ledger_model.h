@@ -102,7 +102,8 @@ class LedgerModel {
   PendingId* FindPending(const SessionId& session, uint64_t key, std::string** request);
   void Serve(PendingId id, const AllocCall& call, const std::string& request, uint32_t take,
              const AllocAnswer* answer);
-  std::vector<BlockRef> BlocksOfFill(const FillNeeded& fill, uint32_t take) const;
+  std::vector<BlockRef> BlocksOfFill(const FillNeeded& fill, const SessionId& session,
+                                     uint32_t take) const;
   void MergeFreeGroups();
   void TakeFromStack(std::vector<BlockRef> blocks, bool is_in_order);
 

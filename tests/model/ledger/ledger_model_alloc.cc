@@ -193,17 +193,20 @@ PendingId* LedgerModel::FindPending(const SessionId& session, uint64_t key, std:
 }
 
 // The blocks that the ledger gave to a call of which only the fills are visible: those, and
-// others that left FREE and are named by nobody.
-std::vector<BlockRef> LedgerModel::BlocksOfFill(const FillNeeded& fill, uint32_t take) const {
+// others that left FREE and are named by nobody; first such as the session holds afterwards.
+std::vector<BlockRef> LedgerModel::BlocksOfFill(const FillNeeded& fill, const SessionId& session,
+                                                uint32_t take) const {
   std::set<uint32_t> chosen;
   for (const BlockId block : fill.zero) chosen.insert(ToIndex(block));
   for (const BlockId block : fill.poison) chosen.insert(ToIndex(block));
-  for (auto group = state_.free_groups.rbegin(); group != state_.free_groups.rend(); ++group) {
-    for (const uint32_t block : *group) {
-      const BlockInfo& info = seen_->blocks[block];
-      if (chosen.size() < take && info.generation > state_.blocks[block].generation &&
-          !IsNamedByAny(block, *seen_)) {
-        chosen.insert(block);
+  for (const bool is_any : {false, true}) {
+    for (auto group = state_.free_groups.rbegin(); group != state_.free_groups.rend(); ++group) {
+      for (const uint32_t block : *group) {
+        const BlockInfo& info = seen_->blocks[block];
+        if (chosen.size() < take && info.generation > state_.blocks[block].generation &&
+            !IsNamedByAny(block, *seen_) && (is_any || SeenReferences(info, session) > 0)) {
+          chosen.insert(block);
+        }
       }
     }
   }
@@ -254,7 +257,7 @@ void LedgerModel::Serve(PendingId id, const AllocCall& call, const std::string& 
     return Complain(ToText(id) + " should be served, and is not");
   }
   const std::vector<BlockRef> blocks =
-      answer != nullptr ? answer->blocks : BlocksOfFill(*seen_fill, take);
+      answer != nullptr ? answer->blocks : BlocksOfFill(*seen_fill, session, take);
   if (blocks.size() != take) {
     return Complain(absl::StrCat("Alloc: ", blocks.size(), " blocks, not ", take));
   }

@@ -62,8 +62,7 @@ void LedgerModel::CompareBlock(uint32_t index, const BlockInfo& info) {
   check(info.state == state_.StateOf(index), "state");
   check(info.ref_count == state_.RefCount(index), "ref_count");
   check(!info.published && !info.sealed, "published or sealed");
-  check(info.claimed == state_.IsClaimed(index) || (!info.claimed && state_.MayHideClaim(index)),
-        "claimed");
+  check(info.claimed == state_.IsClaimed(index), "claimed");
   check(info.tenant == block.tenant, "tenant");
   check(info.holders.size() == block.refs.size(), "holders");
   for (const BlockHolder& holder : info.holders) {

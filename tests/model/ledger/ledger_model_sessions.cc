@@ -10,14 +10,6 @@ namespace {
 
 using Kind = ExpectedEvent::Kind;
 
-uint32_t SeenReferences(const BlockInfo& info, const SessionId& session) {
-  uint32_t count = 0;
-  for (const BlockHolder& holder : info.holders) {
-    if (holder.session == session) count += holder.references;
-  }
-  return count;
-}
-
 }  // namespace
 
 // As CheckSession. A call on a known session begins its ttl anew, even one that fails.
@@ -239,9 +231,8 @@ void LedgerModel::FollowReclaim() {
       const uint32_t left = SeenReferences(seen_->blocks[i], id);
       dropped_ += state_.RefCount(i, id) > 0 && left == 0 ? 1U : 0U;
       while (state_.RefCount(i, id) > left) DropRef(i, id, TraceOperation::kRelease);
-      if (left == 0 && state_.IsOver(id) && !(IsSliced() && seen_->blocks[i].claimed)) {
-        session.claims.erase(i);
-      }
+      // Claims that were made end in slices; those yet to be made are made no more.
+      if (state_.IsOver(id) && !(IsSliced() && seen_->blocks[i].claimed)) session.claims.erase(i);
     }
   }
   FreeAllDone();

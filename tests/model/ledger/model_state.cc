@@ -66,10 +66,6 @@ bool ModelState::IsClaimed(uint32_t block) const {
       sessions, [block](const auto& entry) { return entry.second.claims.contains(block); });
 }
 
-bool ModelState::MayHideClaim(uint32_t block) const {
-  return options.limits.reclaim_slice < options.num_blocks && !blocks[block].refs.empty();
-}
-
 bool ModelState::IsPinned(uint32_t block) const {
   return std::ranges::any_of(pins, [&](const Pin& pin) {
     return pin.is_granted && (Names(pin.reads, block) || Names(pin.writes, block));

@@ -89,9 +89,6 @@ struct ModelState {
   // Whether an end of the session leaves, or left, nobody to claim.
   bool IsOver(const SessionId& session) const;
   bool IsClaimed(uint32_t block) const;
-  // Whether a claim on the block may not show yet: where a session's end takes more than a slice,
-  // it shows at the latest when the last reference goes.
-  bool MayHideClaim(uint32_t block) const;
   bool IsPinned(uint32_t block) const;
   // Whether `pin` must wait: for one that came before it, or, where a block was given out anew
   // while it waited, for that block's fill.

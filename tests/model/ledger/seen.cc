@@ -45,4 +45,12 @@ bool IsNamedByAny(uint32_t block, const Seen& seen) {
   });
 }
 
+uint32_t SeenReferences(const BlockInfo& info, const SessionId& session) {
+  uint32_t count = 0;
+  for (const BlockHolder& holder : info.holders) {
+    if (holder.session == session) count += holder.references;
+  }
+  return count;
+}
+
 }  // namespace kvpool::test

@@ -27,5 +27,7 @@ bool IsPinGranted(PendingId id, const Seen& seen);
 bool IsForgotten(const SessionId& id, const Seen& seen);
 // Whether a grant, or the fills of one, names the block at the generation that it has.
 bool IsNamedByAny(uint32_t block, const Seen& seen);
+// How many references the session has to the block.
+uint32_t SeenReferences(const BlockInfo& info, const SessionId& session);
 
 }  // namespace kvpool::test

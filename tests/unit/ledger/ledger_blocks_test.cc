@@ -373,6 +373,23 @@ TEST_CASE("Ledger refuses a reference over max_references_per_block, all session
   CHECK(f.IncRef(b, {block}).ok());
 }
 
+TEST_CASE("Ledger refuses to have more than max_sharers sessions beyond each block's first") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/2);
+  options.limits.max_sharers = 3;
+  LedgerFixture f(options);
+  const SessionId a = f.Open(1);
+  const SessionId b = f.Open(2);
+  const SessionId c = f.Open(3);
+  const auto blocks = f.Alloc(a, 2);
+  REQUIRE(f.IncRef(b, blocks).ok());
+  CheckError(f.IncRef(c, blocks), absl::StatusCode::kResourceExhausted, Reason::kLimit);
+  CHECK(f.RefCountOf(blocks[0]) == 2);
+  REQUIRE(f.IncRef(c, {blocks[0]}).ok());
+  REQUIRE(f.IncRef(c, {blocks[0]}).ok());  // It holds it already.
+  f.Drop(b, {blocks[1]});
+  CHECK(f.IncRef(c, {blocks[1]}).ok());
+}
+
 TEST_CASE("Ledger's counts of references go to 2^32 - 1 by default") {
   CHECK(LedgerLimits{}.max_references_per_block == UINT32_MAX);
 }

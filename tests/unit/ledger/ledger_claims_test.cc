@@ -281,5 +281,23 @@ TEST_CASE("Ledger forgets tenants and sessions that leave nothing") {
   CHECK(f.FreeBlocks() == 1);
 }
 
+TEST_CASE("Ledger's blocks are claimed from a session's end on, though it goes in slices") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/10);
+  options.limits.reclaim_slice = 2;
+  LedgerFixture f(options);
+  const SessionId a = f.Open(1);
+  const SessionId b = f.Open(2);
+  const auto blocks = f.Alloc(a, 8);
+  REQUIRE(f.IncRef(b, blocks).ok());
+  f.Detach(a);
+  for (const BlockRef& block : blocks) {
+    CHECK(f.ledger.GetBlock(block.block).claimed);
+    CheckError(f.TryPin(b, {}, {block}).status(), absl::StatusCode::kFailedPrecondition,
+               Reason::kClaimed);
+  }
+  REQUIRE(f.Close(a).ok());
+  CHECK_FALSE(f.ledger.GetBlock(blocks[0].block).claimed);
+}
+
 }  // namespace
 }  // namespace kvpool::test

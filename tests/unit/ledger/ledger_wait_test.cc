@@ -244,6 +244,23 @@ TEST_CASE("Ledger lets at most max_waiting_calls wait") {
   CheckFull(f.TryAlloc(a, {.count = 1}).status(), 0);
 }
 
+TEST_CASE("Ledger lets calls wait that release at most max_offered_blocks together") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/3);
+  options.limits.max_offered_blocks = 3;
+  LedgerFixture f(options);
+  const SessionId a = f.Open(1);
+  const SessionId b = f.Open(2);
+  const auto blocks = f.Alloc(a, 3);
+  REQUIRE(f.IncRef(b, blocks).ok());
+  const PendingId id = f.AllocLater(a, {.count = 1, .release = {blocks[0], blocks[1]}});
+  CheckError(
+      f.TryAlloc(a, {.count = 1, .wait = seconds(1), .release = {blocks[0], blocks[2]}}).status(),
+      absl::StatusCode::kResourceExhausted, Reason::kLimit);
+  f.AllocLater(a, {.count = 1, .release = {blocks[2]}});
+  REQUIRE(f.ledger.Cancel(id, f.now));
+  f.AllocLater(a, {.count = 1, .release = {blocks[0], blocks[2]}});
+}
+
 TEST_CASE("Ledger lets no session expire while a call of it waits") {
   LedgerFixture f(/*num_blocks=*/1);
   const SessionId a = f.Open(1, {.ttl = seconds(1)});
