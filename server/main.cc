@@ -15,6 +15,7 @@
 #include "absl/flags/usage_config.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include <spdlog/spdlog.h>
 
@@ -127,6 +128,9 @@ int Main() {
 
 int main(int argc, char** argv) {
   kvpool::server::BlockSignals();
+  // gRPC locks several of its own mutexes a call, and abseil as distributions build it looks for
+  // cycles at each.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   absl::SetProgramUsageMessage(
       "owns paged KV-cache memory and shares it with workers over unix sockets");
   absl::SetFlagsUsageConfig({.contains_helpshort_flags = {},

@@ -13,6 +13,7 @@
 #include <grpcpp/security/credentials.h>
 
 #include "core/check.h"
+#include "tests/bench/system/echo_process.h"
 #include "tests/bench/system/report.h"
 #include "tests/bench/system/samples.h"
 #include "tests/bench/system/scenarios.h"
@@ -25,6 +26,7 @@ namespace {
 
 constexpr uint32_t kBatch = 62'500;  // 16 of them are 10^6; under the limit of a call.
 constexpr int64_t kWaitSeconds = 30;
+constexpr size_t kEchoBytes = 38;  // As small as a call on one block.
 
 std::string PoolJson(uint32_t blocks) {
   return R"([{"name": "reclaim", "numLayers": 1, "blockSize": 1, "dtype": "raw",)"
@@ -38,47 +40,66 @@ void WaitUntilGone(int pidfd) {
   }
 }
 
-// Calls of another session, timed until told to stop.
+// Two calls of another session, and two of a bare echo server, which shows what the machine does.
+struct Touches {
+  Samples session, echo;
+};
+
+// Makes such calls, and times them until told to stop.
 class Bystander {
  public:
   explicit Bystander(RawSession& session) : session_(session), block_(session.Alloc(1)) {}
 
-  Samples Usual(int calls) {
-    Samples samples;
-    for (int i = 0; i < calls; ++i) samples.Add(Time([&] { Touch(); }));
-    return samples;
+  Touches Usual(int calls) {
+    Touches touches;
+    for (int i = 0; i < calls; ++i) Touch(touches);
+    return touches;
   }
   void Start() {
     stop_ = false;
     thread_ = std::jthread([this] {
-      while (!stop_) meanwhile_.Add(Time([&] { Touch(); }));
+      while (!stop_) Touch(meanwhile_);
     });
   }
   void Stop() {
     stop_ = true;
     thread_ = {};
   }
-  const Samples& meanwhile() const { return meanwhile_; }
+  const Touches& meanwhile() const { return meanwhile_; }
 
  private:
-  void Touch() {
-    session_.IncRef(block_);
-    session_.DecRef(block_);
+  void Touch(Touches& touches) {
+    touches.session.Add(Time([&] {
+      session_.IncRef(block_);
+      session_.DecRef(block_);
+    }));
+    touches.echo.Add(Time([&] {
+      echo_.Call(kEchoBytes);
+      echo_.Call(kEchoBytes);
+    }));
   }
 
+  EchoProcess echo_;
   RawSession& session_;
   const v1::Blocks block_;
   std::atomic<bool> stop_ = false;
-  Samples meanwhile_;
+  Touches meanwhile_;
   std::jthread thread_;
 };
+
+void ReportMeanwhile(const std::string& what, const Samples& meanwhile, const Samples& usual) {
+  const double figure = meanwhile.Percentile(99);
+  const double usual_figure = usual.Percentile(99);
+  Report("14", what + " meanwhile, p99", Microseconds(figure),
+         "usual " + Microseconds(usual_figure), figure / usual_figure);
+}
 
 void Measure(uint32_t count, int rounds, double limit_microseconds) {
   test::DaemonProcess daemon({.pools_json = PoolJson(count + 1)});
   RawSession waiting(daemon.Connect(daemon.worker_socket()), "reclaim");
   RawSession other(daemon.Connect(daemon.worker_socket()), "reclaim");
   Bystander bystander(other);
-  const double usual = bystander.Usual(2'000).Percentile(99);
+  const Touches usual = bystander.Usual(2'000);
 
   Samples reclaim;
   Samples kernel;
@@ -116,9 +137,9 @@ void Measure(uint32_t count, int rounds, double limit_microseconds) {
          Microseconds(limit_microseconds), reclaim.Percentile(99) / limit_microseconds);
   Report("14", what + ": the kernel's own share before, p50", Microseconds(kernel.Median()), "-",
          0);
-  const double meanwhile = bystander.meanwhile().Percentile(99);
-  Report("14", what + ": another's IncRef + DecRef meanwhile, p99", Microseconds(meanwhile),
-         "usual " + Microseconds(usual), meanwhile / usual);
+  ReportMeanwhile(what + ": another's IncRef + DecRef", bystander.meanwhile().session,
+                  usual.session);
+  ReportMeanwhile(what + ": two bare echoes", bystander.meanwhile().echo, usual.echo);
 }
 
 }  // namespace
