@@ -1,7 +1,6 @@
 #include "core/ledger/prefix/sha256_stream.h"
 
 #include <bit>
-#include <cstring>
 
 #include "core/check.h"
 
@@ -16,22 +15,6 @@ Sha256Stream::Sha256Stream(const EVP_MD* sha256) : sha256_(sha256), context_(EVP
   KVPOOL_CHECK(context_ != nullptr);
   Begin();
 }
-
-void Sha256Stream::Append(const void* bytes, size_t size) {
-  if (size > gathered_.size() - gathered_size_) {
-    Flush();
-    if (size > gathered_.size()) {
-      KVPOOL_CHECK(EVP_DigestUpdate(context_.get(), bytes, size) == 1);
-      return;
-    }
-  }
-  if (size > 0) std::memcpy(gathered_.data() + gathered_size_, bytes, size);
-  gathered_size_ += size;
-}
-
-void Sha256Stream::AppendNumber(uint32_t value) { Append(&value, sizeof(value)); }
-
-void Sha256Stream::AppendNumber(uint64_t value) { Append(&value, sizeof(value)); }
 
 PrefixKey Sha256Stream::Finish() {
   Flush();
@@ -48,6 +31,15 @@ void Sha256Stream::Begin() {
 void Sha256Stream::Flush() {
   KVPOOL_CHECK(EVP_DigestUpdate(context_.get(), gathered_.data(), gathered_size_) == 1);
   gathered_size_ = 0;
+}
+
+void Sha256Stream::AppendLong(const void* bytes, size_t size) {
+  Flush();
+  if (size <= gathered_.size()) {
+    Append(bytes, size);
+  } else {
+    KVPOOL_CHECK(EVP_DigestUpdate(context_.get(), bytes, size) == 1);
+  }
 }
 
 }  // namespace kvpool

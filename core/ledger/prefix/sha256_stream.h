@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "absl/strings/string_view.h"
@@ -24,11 +25,18 @@ class Sha256Stream {
   Sha256Stream(const Sha256Stream&) = delete;
   Sha256Stream& operator=(const Sha256Stream&) = delete;
 
-  void Append(const void* bytes, size_t size);
+  void Append(const void* bytes, size_t size) {
+    if (size > gathered_.size() - gathered_size_) {
+      AppendLong(bytes, size);
+    } else if (size > 0) {
+      std::memcpy(gathered_.data() + gathered_size_, bytes, size);
+      gathered_size_ += size;
+    }
+  }
   void Append(absl::string_view bytes) { Append(bytes.data(), bytes.size()); }
   // Little-endian.
-  void AppendNumber(uint32_t value);
-  void AppendNumber(uint64_t value);
+  void AppendNumber(uint32_t value) { Append(&value, sizeof(value)); }
+  void AppendNumber(uint64_t value) { Append(&value, sizeof(value)); }
 
   // The hash of what was appended since the last Finish. The next message begins.
   PrefixKey Finish();
@@ -40,6 +48,7 @@ class Sha256Stream {
 
   void Begin();
   void Flush();
+  void AppendLong(const void* bytes, size_t size);
 
   const EVP_MD* const sha256_;
   const std::unique_ptr<EVP_MD_CTX, FreeContext> context_;

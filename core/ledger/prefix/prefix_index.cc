@@ -1,0 +1,219 @@
+#include "core/ledger/prefix/prefix_index.h"
+
+#include "core/check.h"
+
+namespace kvpool {
+EntrySlot PrefixIndex::Find(const PrefixKey& key) const {
+  return EntrySlot{entries_.Find(key, [this](const PrefixEntry& entry) { return !IsOld(entry); })};
+}
+
+void PrefixIndex::FindRun(std::span<const PrefixKey> keys, std::vector<EntrySlot>& found) const {
+  for (const PrefixKey& key : keys) {
+    const EntrySlot slot = Find(key);
+    if (slot == kNoEntry) return;
+    found.push_back(slot);
+  }
+}
+
+InsertResult PrefixIndex::InsertFirst(const PrefixKey& key, BlockId block,
+                                      const SpaceNames& space) {
+  if (const EntrySlot known = Find(key); known != kNoEntry) return {.entry = known};
+  const EntrySlot slot = MakeEntry(key, block);
+  List(slot, kNoEntry, spaces_.AddEntry(space, MakeTenant(space.tenant).epoch));
+  return {.entry = slot, .is_new = true};
+}
+
+InsertResult PrefixIndex::Insert(const PrefixKey& key, BlockId block, EntrySlot parent) {
+  KVPOOL_CHECK(is_findable(parent));
+  if (const EntrySlot known = Find(key); known != kNoEntry) return {.entry = known};
+  const EntrySlot slot = MakeEntry(key, block);
+  const SpaceSlot space = at(parent).space;
+  spaces_.AddEntry(space);
+  List(slot, parent, space);
+  const bool parent_was_leaf = mutable_at(parent).child_count++ == 0;
+  return {.entry = slot, .is_new = true, .parent_was_leaf = parent_was_leaf};
+}
+
+EntrySlot PrefixIndex::Remove(EntrySlot slot) {
+  PrefixEntry& entry = mutable_at(slot);
+  KVPOOL_CHECK(entry.state == PrefixEntry::State::kIndexed);
+  Tenant& tenant = tenants_[ToIndex(spaces_.tenant(entry.space))];
+  EntrySlot new_leaf = kNoEntry;
+  if (IsOld(entry)) {
+    tenant.old.Remove(slot, entries_);
+    --old_count_;
+  } else {
+    KVPOOL_CHECK(entry.child_count == 0);
+    if (entry.is_marked) MoveSnapshotsOff(slot);
+    tenant.findable.Remove(slot, entries_);
+    --tenant.findable_count;
+    if (entry.parent != kNoEntry && --mutable_at(entry.parent).child_count == 0) {
+      new_leaf = entry.parent;
+    }
+  }
+  entries_.Unlist(ToIndex(slot));
+  spaces_.DropEntry(entry.space);
+  entry = {.key = entry.key, .block = entry.block, .state = PrefixEntry::State::kRemembered};
+  return new_leaf;
+}
+
+void PrefixIndex::Forget(BlockId block) {
+  const EntrySlot slot = EntryOf(block);
+  if (slot == kNoEntry) return;
+  KVPOOL_CHECK(at(slot).state == PrefixEntry::State::kRemembered);
+  slots_by_block_[ToIndex(block)] = kNoEntry;
+  entries_.Drop(ToIndex(slot));
+}
+
+uint32_t PrefixIndex::Reset(TenantSlot slot) {
+  if (ToIndex(slot) >= tenants_.size()) return 0;
+  Tenant& tenant = tenants_[ToIndex(slot)];
+  const uint32_t count = tenant.findable_count;
+  if (count == 0) return 0;
+  // The old entries' spaces are of the epoch before; their links to each other mean nothing now.
+  ++tenant.epoch;
+  tenant.old.AppendAll(tenant.findable, entries_);
+  tenant.findable_count = 0;
+  old_count_ += count;
+  if (!tenant.is_queued) old_tenants_.push_back(ToIndex(slot));
+  tenant.is_queued = true;
+  for (auto& [id, snapshot] : snapshots_) {
+    if (snapshot.tenant == ToIndex(slot)) snapshot.next = snapshot.last = kNoEntry;
+  }
+  return count;
+}
+
+uint32_t PrefixIndex::ResetAll() {
+  uint32_t count = 0;
+  for (uint32_t tenant = 0; tenant < tenants_.size(); ++tenant) count += Reset(TenantSlot{tenant});
+  return count;
+}
+
+EntrySlot PrefixIndex::TakeOld() {
+  while (!old_tenants_.empty()) {
+    Tenant& tenant = tenants_[old_tenants_.back()];
+    if (const EntrySlot slot = TakeOldOf(tenant); slot != kNoEntry) return slot;
+    tenant.is_queued = false;
+    old_tenants_.pop_back();
+  }
+  return kNoEntry;
+}
+
+EntrySlot PrefixIndex::TakeOld(TenantSlot tenant) {
+  return ToIndex(tenant) < tenants_.size() ? TakeOldOf(tenants_[ToIndex(tenant)]) : kNoEntry;
+}
+
+SnapshotId PrefixIndex::OpenSnapshot(TenantSlot tenant) {
+  return AddSnapshot(ToIndex(tenant), ToIndex(tenant));
+}
+
+SnapshotId PrefixIndex::OpenSnapshotOfAll() {
+  return AddSnapshot(0, tenants_.empty() ? 0 : static_cast<uint32_t>(tenants_.size()) - 1);
+}
+
+bool PrefixIndex::ReadSnapshot(SnapshotId id, size_t max_steps, std::vector<EntrySlot>& entries) {
+  const auto found = snapshots_.find(id);
+  KVPOOL_CHECK(found != snapshots_.end());
+  Snapshot& snapshot = found->second;
+  for (size_t step = 0; step < max_steps; ++step) {
+    if (snapshot.next == kNoEntry) {
+      if (snapshot.tenant >= snapshot.last_tenant) return false;
+      ++snapshot.tenant;
+      EnterTenant(snapshot);
+      continue;
+    }
+    entries.push_back(snapshot.next);
+    if (snapshot.next == snapshot.last) {
+      snapshot.next = snapshot.last = kNoEntry;
+    } else {
+      snapshot.next = at(snapshot.next).next;
+      mutable_at(snapshot.next).is_marked = true;
+    }
+  }
+  return snapshot.next != kNoEntry || snapshot.tenant < snapshot.last_tenant;
+}
+
+void PrefixIndex::CloseSnapshot(SnapshotId id) { KVPOOL_CHECK(snapshots_.erase(id) == 1); }
+
+uint32_t PrefixIndex::findable_count(TenantSlot tenant) const {
+  return ToIndex(tenant) < tenants_.size() ? tenants_[ToIndex(tenant)].findable_count : 0;
+}
+
+PrefixIndex::Tenant& PrefixIndex::MakeTenant(TenantSlot tenant) {
+  KVPOOL_CHECK(tenant != kNoTenant);
+  if (ToIndex(tenant) >= tenants_.size()) tenants_.resize(ToIndex(tenant) + size_t{1});
+  return tenants_[ToIndex(tenant)];
+}
+
+EntrySlot PrefixIndex::MakeEntry(const PrefixKey& key, BlockId block) {
+  EntrySlot slot = EntryOf(block);
+  if (slot != kNoEntry) {
+    // Sealed still under this key: published again before, or after, a reset's leftover was taken.
+    KVPOOL_CHECK(at(slot).key == key);
+    if (at(slot).state == PrefixEntry::State::kIndexed) {
+      KVPOOL_CHECK(IsOld(at(slot)));
+      Remove(slot);
+    }
+    return slot;
+  }
+  slot = EntrySlot{entries_.Add()};
+  PrefixEntry& entry = mutable_at(slot);
+  entry.key = key;
+  entry.block = block;
+  slots_by_block_.Make(ToIndex(block));
+  slots_by_block_[ToIndex(block)] = slot;
+  return slot;
+}
+
+void PrefixIndex::List(EntrySlot slot, EntrySlot parent, SpaceSlot space) {
+  PrefixEntry& entry = mutable_at(slot);
+  entry.state = PrefixEntry::State::kIndexed;
+  entry.parent = parent;
+  entry.space = space;
+  entries_.List(ToIndex(slot));
+  Tenant& tenant = tenants_[ToIndex(spaces_.tenant(space))];
+  tenant.findable.Append(slot, entries_);
+  ++tenant.findable_count;
+}
+
+EntrySlot PrefixIndex::TakeOldOf(Tenant& tenant) {
+  const EntrySlot slot = tenant.old.head();
+  if (slot != kNoEntry) Remove(slot);
+  return slot;
+}
+
+SnapshotId PrefixIndex::AddSnapshot(uint32_t first_tenant, uint32_t last_tenant) {
+  const SnapshotId id{++last_snapshot_id_};
+  Snapshot& snapshot = snapshots_[id];
+  snapshot.tenant = first_tenant;
+  snapshot.last_tenant = last_tenant;
+  EnterTenant(snapshot);
+  return id;
+}
+
+void PrefixIndex::EnterTenant(Snapshot& snapshot) {
+  if (snapshot.tenant >= tenants_.size()) return;
+  const EntryList& list = tenants_[snapshot.tenant].findable;
+  snapshot.next = list.head();
+  snapshot.last = list.tail();
+  if (list.is_empty()) return;
+  mutable_at(snapshot.next).is_marked = true;
+  mutable_at(snapshot.last).is_marked = true;
+}
+
+void PrefixIndex::MoveSnapshotsOff(EntrySlot slot) {
+  const PrefixEntry& entry = at(slot);
+  for (auto& [id, snapshot] : snapshots_) {
+    if (snapshot.next == slot && snapshot.last == slot) {
+      snapshot.next = snapshot.last = kNoEntry;
+    } else if (snapshot.next == slot) {
+      snapshot.next = entry.next;
+      mutable_at(entry.next).is_marked = true;
+    } else if (snapshot.last == slot) {
+      snapshot.last = entry.previous;
+      mutable_at(entry.previous).is_marked = true;
+    }
+  }
+}
+
+}  // namespace kvpool
