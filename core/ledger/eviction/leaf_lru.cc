@@ -1,0 +1,57 @@
+#include "core/ledger/eviction/leaf_lru.h"
+
+#include "core/check.h"
+
+namespace kvpool {
+
+void LeafLru::AddBlock(BlockId block, TenantSlot tenant, uint64_t prefix, TimePoint now) {
+  BlockNote& note = notes_.Make(ToIndex(block));
+  KVPOOL_CHECK(!note.is_known && tenant != kNoTenant);
+  clock_.Advance(now);
+  note = {.last_use = clock_.Stamp(), .prefix = prefix, .tenant = tenant, .is_known = true};
+}
+
+void LeafLru::UseBlock(BlockId block, TimePoint now) {
+  BlockNote& note = notes_[ToIndex(block)];
+  KVPOOL_CHECK(note.is_known);
+  clock_.Advance(now);
+  if (note.is_candidate) candidates_.Remove(block);
+  note.last_use = clock_.Stamp();
+  if (note.is_candidate) candidates_.Add(block);
+}
+
+void LeafLru::AddCandidate(BlockId block) {
+  BlockNote& note = notes_[ToIndex(block)];
+  KVPOOL_CHECK(note.is_known && !note.is_candidate);
+  candidates_.Add(block);
+  note.is_candidate = true;
+}
+
+void LeafLru::RemoveCandidate(BlockId block) {
+  BlockNote& note = notes_[ToIndex(block)];
+  KVPOOL_CHECK(note.is_candidate);
+  candidates_.Remove(block);
+  note.is_candidate = false;
+}
+
+void LeafLru::HintDone(BlockId block) { KVPOOL_CHECK(notes_[ToIndex(block)].is_known); }
+
+void LeafLru::ForgetEvicted(BlockId block, TimePoint now) { ForgetRemoved(block, now); }
+
+void LeafLru::ForgetRemoved(BlockId block, TimePoint /*now*/) {
+  BlockNote& note = notes_[ToIndex(block)];
+  KVPOOL_CHECK(note.is_known);
+  if (note.is_candidate) candidates_.Remove(block);
+  note = {};
+}
+
+void LeafLru::CountRequest(TimePoint now) { clock_.Advance(now); }
+
+std::optional<BlockId> LeafLru::Choose(TenantSlot tenant, TimePoint now) {
+  clock_.Advance(now);
+  const BlockId block = candidates_.Oldest(tenant, CandidateGroup::kSeenOnce);
+  if (block == kNoBlock) return std::nullopt;
+  return block;
+}
+
+}  // namespace kvpool

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "core/ledger/eviction/block_note.h"
+#include "core/ledger/eviction/candidates.h"
+#include "core/ledger/eviction/eviction_policy.h"
+#include "core/ledger/eviction/ghost_table.h"
+#include "core/ledger/eviction/gittins_index.h"
+#include "core/ledger/eviction/reuse_histogram.h"
+#include "core/ledger/eviction/use_stamp.h"
+
+namespace kvpool {
+
+// Learned evicts the candidate that is worth least to keep, as learned from when blocks were used
+// again so far (see GittinsIndex). Blocks seen once and blocks seen again are learned of apart;
+// evicted blocks are remembered for four times the capacity, so a block computed anew counts as
+// seen again. A candidate hinted as done goes before all others.
+//
+// It compares the oldest candidate of each class and age bin, and among equals takes the older.
+class Learned : public EvictionPolicy {
+ public:
+  // `capacity` is how many blocks can be cached. Requires that it is above 0.
+  explicit Learned(uint32_t capacity);
+
+  void AddBlock(BlockId block, TenantSlot tenant, uint64_t prefix, TimePoint now) override;
+  void UseBlock(BlockId block, TimePoint now) override;
+  void AddCandidate(BlockId block) override;
+  void RemoveCandidate(BlockId block) override;
+  void HintDone(BlockId block) override;
+  void ForgetEvicted(BlockId block, TimePoint now) override;
+  void ForgetRemoved(BlockId block, TimePoint now) override;
+  void CountRequest(TimePoint now) override;
+  std::optional<BlockId> Choose(TenantSlot tenant, TimePoint now) override;
+
+  // What it has allocated for blocks and their orders; and for ghosts.
+  size_t block_bytes() const { return notes_.size_bytes() + candidates_.size_bytes(); }
+  size_t ghost_bytes() const { return ghosts_.size_bytes(); }
+
+ private:
+  static constexpr size_t kClassCount = 2;  // Seen once, and seen again.
+
+  ReuseHistogram& histogram(bool is_seen_again) { return histograms_[is_seen_again ? 1 : 0]; }
+  void EndByReuse(bool is_seen_again, UseStamp use) {
+    histogram(is_seen_again).EndByReuse(TimeMsOf(use), clock_.now_ms());
+  }
+  void EndOutOfSight(bool is_seen_again, UseStamp use) {
+    histogram(is_seen_again).EndOutOfSight(TimeMsOf(use), clock_.now_ms());
+  }
+  // Takes the block out of everything.
+  void Forget(BlockId block);
+
+  BlockNotes notes_;
+  Candidates candidates_{notes_};
+  GhostTable ghosts_;
+  UseClock clock_;
+  std::array<ReuseHistogram, kClassCount> histograms_;
+  std::array<GittinsIndex, kClassCount> indices_;
+  uint64_t request_count_ = 0;
+};
+
+}  // namespace kvpool
