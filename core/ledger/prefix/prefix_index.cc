@@ -65,20 +65,19 @@ void PrefixIndex::Forget(BlockId block) {
   entries_.Drop(ToIndex(slot));
 }
 
-uint32_t PrefixIndex::Reset(TenantSlot slot) {
-  if (ToIndex(slot) >= tenants_.size()) return 0;
-  Tenant& tenant = tenants_[ToIndex(slot)];
-  const uint32_t count = tenant.findable_count;
-  if (count == 0) return 0;
+uint32_t PrefixIndex::Reset(TenantSlot tenant) {
+  if (findable_count(tenant) == 0) return 0;
+  Tenant& its = tenants_[ToIndex(tenant)];
+  const uint32_t count = its.findable_count;
   // The old entries' spaces are of the epoch before; their links to each other mean nothing now.
-  ++tenant.epoch;
-  tenant.old.AppendAll(tenant.findable, entries_);
-  tenant.findable_count = 0;
+  ++its.epoch;
+  its.old.AppendAll(its.findable, entries_);
+  its.findable_count = 0;
   old_count_ += count;
-  if (!tenant.is_queued) old_tenants_.push_back(ToIndex(slot));
-  tenant.is_queued = true;
+  if (!its.is_queued) old_tenants_.push_back(ToIndex(tenant));
+  its.is_queued = true;
   for (auto& [id, snapshot] : snapshots_) {
-    if (snapshot.tenant == ToIndex(slot)) snapshot.next = snapshot.last = kNoEntry;
+    if (snapshot.tenant == ToIndex(tenant)) snapshot.next = snapshot.last = kNoEntry;
   }
   return count;
 }
