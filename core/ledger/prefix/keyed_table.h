@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/check.h"
-#include "core/ledger/prefix/paged_array.h"
+#include "core/ledger/eviction/paged_array.h"
 #include "core/ledger/prefix/prefix_key.h"
 
 namespace kvpool {
@@ -64,7 +64,7 @@ class KeyedTable {
   void AddBucket();
 
   PagedArray<Record, 1024> records_;
-  PagedArray<uint32_t, 1024> heads_{kNone};  // The first record of each bucket.
+  PagedArray<uint32_t, 1024> heads_;  // The first record of each bucket.
   uint32_t bucket_count_ = 0;
   uint32_t listed_count_ = 0;
   uint32_t end_ = 0;
@@ -116,7 +116,7 @@ void KeyedTable<Record>::Unlist(uint32_t slot) {
 template <typename Record>
 void KeyedTable<Record>::AddBucket() {
   const uint32_t added = bucket_count_++;
-  heads_.Make(added);
+  heads_.Make(added) = kNone;
   if (added == 0) return;
   // The records that the new bucket takes are all in the one that shares its lower bits. Their
   // order stays.

@@ -61,7 +61,7 @@ void PrefixIndex::Forget(BlockId block) {
   const EntrySlot slot = EntryOf(block);
   if (slot == kNoEntry) return;
   KVPOOL_CHECK(at(slot).state == PrefixEntry::State::kRemembered);
-  slots_by_block_[ToIndex(block)] = kNoEntry;
+  by_block_[ToIndex(block)].slot = kNoEntry;
   entries_.Drop(ToIndex(slot));
 }
 
@@ -159,8 +159,7 @@ EntrySlot PrefixIndex::MakeEntry(const PrefixKey& key, BlockId block) {
   PrefixEntry& entry = mutable_at(slot);
   entry.key = key;
   entry.block = block;
-  slots_by_block_.Make(ToIndex(block));
-  slots_by_block_[ToIndex(block)] = slot;
+  by_block_.Make(ToIndex(block)).slot = slot;
   return slot;
 }
 

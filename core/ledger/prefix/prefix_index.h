@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 
 #include "core/ids.h"
+#include "core/ledger/eviction/paged_array.h"
 #include "core/ledger/prefix/entry_list.h"
-#include "core/ledger/prefix/paged_array.h"
 #include "core/ledger/prefix/prefix_key.h"
 #include "core/ledger/prefix/prefix_slots.h"
 #include "core/ledger/prefix/space_table.h"
@@ -81,7 +81,7 @@ class PrefixIndex {
 
   // The block's entry, of whatever state; kNoEntry if it is not sealed.
   EntrySlot EntryOf(BlockId block) const {
-    return slots_by_block_.has(ToIndex(block)) ? slots_by_block_[ToIndex(block)] : kNoEntry;
+    return by_block_.has(ToIndex(block)) ? by_block_[ToIndex(block)].slot : kNoEntry;
   }
   // These require a slot that is a block's.
   const PrefixEntry& at(EntrySlot slot) const { return entries_[ToIndex(slot)]; }
@@ -101,6 +101,9 @@ class PrefixIndex {
   absl::Status CheckInvariants() const;
 
  private:
+  struct BlockEntry {
+    EntrySlot slot = kNoEntry;
+  };
   struct Tenant {
     EntryList findable;  // In the order of insertion, so parents come first.
     EntryList old;
@@ -135,7 +138,7 @@ class PrefixIndex {
   absl::Status CheckSnapshots() const;
 
   EntryTable entries_;
-  PagedArray<EntrySlot, 1024> slots_by_block_{kNoEntry};
+  PagedArray<BlockEntry, 1024> by_block_;
   SpaceTable spaces_;
   std::vector<Tenant> tenants_;        // By TenantSlot.
   std::vector<uint32_t> old_tenants_;  // Those that may have old entries.

@@ -30,15 +30,15 @@ void Free(void* memory) {
 
 void* operator new(size_t size) { return Counted(std::malloc(size)); }
 void* operator new[](size_t size) { return Counted(std::malloc(size)); }
-void* operator new[](size_t size, std::align_val_t alignment) {
+void* operator new(size_t size, std::align_val_t alignment) {
   return Counted(std::aligned_alloc(static_cast<size_t>(alignment), size));
 }
 void operator delete(void* memory) noexcept { Free(memory); }
 void operator delete[](void* memory) noexcept { Free(memory); }
 void operator delete(void* memory, size_t) noexcept { Free(memory); }
 void operator delete[](void* memory, size_t) noexcept { Free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { Free(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { Free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { Free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { Free(memory); }
 
 namespace kvpool {
 namespace {
