@@ -37,6 +37,7 @@ class Learned : public EvictionPolicy {
   // What it has allocated for blocks and their orders; and for ghosts.
   size_t block_bytes() const { return notes_.size_bytes() + candidates_.size_bytes(); }
   size_t ghost_bytes() const { return ghosts_.size_bytes(); }
+  uint32_t ghost_count() const { return ghosts_.size(); }
 
  private:
   static constexpr size_t kClassCount = 2;  // Seen once, and seen again.
