@@ -16,7 +16,7 @@ namespace kvpool {
 
 // What findable blocks are findable in, in the ledger's terms.
 struct SpaceNames {
-  PrefixKey root;  // PrefixKeys::root.
+  PrefixKey root{};  // PrefixKeys::root.
   TenantSlot tenant = kNoTenant;
   absl::string_view model_id{};
   absl::string_view adapter{};

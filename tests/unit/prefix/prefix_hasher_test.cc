@@ -1,8 +1,11 @@
 #include "core/ledger/prefix/prefix_hasher.h"
 
+#include <algorithm>
+#include <array>
 #include <numeric>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -201,6 +204,26 @@ TEST_CASE("Only the same extra at the same place makes the same key") {
 TEST_CASE("An extra in the tail is in no key") {
   const std::vector<uint32_t> tokens = Tokens(6);
   CHECK(KeysOf(tokens, {{4, 2, "image"}}).blocks == KeysOf(tokens).blocks);
+}
+
+TEST_CASE("Threads may use one PrefixHasher at a time") {
+  const PrefixHasher hasher;
+  const std::vector<uint32_t> tokens = Tokens(4 * kBlockSize);
+  const Prefix prefix = {.space = kSpace, .tokens = tokens};
+  const std::vector<PrefixKey> expected = hasher.Hash(prefix, kBlockSize).blocks;
+  std::array<bool, 3> is_same{};
+  {
+    std::vector<std::jthread> threads;
+    for (bool& same : is_same) {
+      threads.emplace_back([&] {
+        same = true;
+        for (int i = 0; i < 200; ++i) {
+          same = same && hasher.Hash(prefix, kBlockSize).blocks == expected;
+        }
+      });
+    }
+  }
+  CHECK(std::ranges::all_of(is_same, [](bool same) { return same; }));
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "core/ledger/prefix/prefix_index.h"
 
+#include <csignal>
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/dies_in_child.h"
 #include "tests/unit/prefix/prefix_test_keys.h"
 
 namespace kvpool {
@@ -174,6 +176,25 @@ TEST_CASE("Spaces of one tenant are apart, and each is there while it has entrie
   const EntrySlot again = index.InsertFirst(KeyOf(3), BlockId{3}, kSpace).entry;
   CHECK(index.adapter(again) == "adapter");
   CHECK(index.CheckInvariants().ok());
+}
+
+TEST_CASE("An index dies rather than lose a block, a child or a key") {
+  PrefixIndex index;
+  const Chain chain(index);
+  const auto dies = [](const auto& call) { return test::DiesInChild(call, SIGABRT); };
+  // It has children.
+  CHECK(dies([&] { index.Remove(chain.first.entry); }));
+  // It is findable.
+  CHECK(dies([&] { index.Forget(BlockId{30}); }));
+  // It is sealed under another key.
+  CHECK(dies([&] { index.Insert(KeyOf(4), BlockId{30}, chain.second.entry); }));
+  index.Remove(chain.third.entry);
+  CHECK(dies([&] { index.Insert(KeyOf(4), BlockId{30}, chain.second.entry); }));
+  // The parent is not findable.
+  CHECK(dies([&] { index.Insert(KeyOf(4), BlockId{40}, chain.third.entry); }));
+  // It is removed already.
+  CHECK(dies([&] { index.Remove(chain.third.entry); }));
+  CHECK_FALSE(dies([&] { index.Remove(chain.second.entry); }));
 }
 
 }  // namespace
