@@ -160,6 +160,7 @@ absl::Status Ledger::CheckHeld(const Caller& caller, std::span<const BlockRef> b
 }
 
 void Ledger::Advance(TimePoint now) {
+  desks_.reclaimer.BeginOperation();
   while (true) {
     const auto session = desks_.state.sessions.next_deadline();
     const auto wait = desks_.state.waits.next_deadline();

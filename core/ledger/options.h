@@ -21,7 +21,7 @@ struct LedgerLimits {
   Duration max_wait = std::chrono::minutes(1);
   Duration min_ttl = std::chrono::seconds(1);
   Duration max_ttl = std::chrono::hours(1);
-  // References dropped at once when a session ends; the rest go by Reclaim.
+  // References dropped at once by an operation in which sessions end; the rest go by Reclaim.
   uint32_t reclaim_slice = 4'096;
 };
 

@@ -26,7 +26,7 @@ absl::string_view ReasonOf(SessionEnd end) {
 }  // namespace
 
 void Reclaimer::Begin(Session& session, TimePoint now) {
-  Work(session, state_.options.limits.reclaim_slice, now);
+  first_slice_left_ = Work(session, first_slice_left_, now);
 }
 
 bool Reclaimer::Run(uint32_t budget, TimePoint now) {

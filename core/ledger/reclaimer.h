@@ -17,8 +17,10 @@ class Reclaimer {
   Reclaimer(const Reclaimer&) = delete;
   Reclaimer& operator=(const Reclaimer&) = delete;
 
-  // Does the first slice of what an ended session, whose end or `is_vouched` is new, leaves to do.
-  // The session may be forgotten by that.
+  // An operation begins: the sessions that end in it share one slice of what is done at once.
+  void BeginOperation() { first_slice_left_ = state_.options.limits.reclaim_slice; }
+  // Does, as far as that slice goes, what an ended session, whose end or `is_vouched` is new,
+  // leaves to do. The session may be forgotten by that.
   void Begin(Session& session, TimePoint now);
 
   // Does at most `budget` steps, each a session's references to one block or one claim. True
@@ -33,6 +35,7 @@ class Reclaimer {
   uint32_t Work(Session& session, uint32_t budget, TimePoint now);
 
   LedgerState& state_;
+  uint32_t first_slice_left_ = 0;
   std::map<uint64_t, SessionSlot> work_;  // By serial.
 };
 

@@ -1,4 +1,4 @@
-// Dozens of workers that come, go, and are killed, for as long as KVPOOL_CHURN_SECONDS says (20).
+// Dozens of workers that come, go, and are killed, for as long as KVPOOL_CHURN_SECONDS says (60).
 #include <signal.h>
 
 #include <chrono>
@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kWorkers = UnlessSanitized(64, 16);
+constexpr uint32_t kWorkers = 64;
 // Fewer than all workers would hold: each block changes hands all the time.
 constexpr uint32_t kBlocks = 512;
 constexpr int kExitClosed = 0;
@@ -30,7 +30,7 @@ constexpr int kExitKilled = 128 + SIGKILL;
 
 std::chrono::seconds ChurnTime() {
   const char* text = std::getenv("KVPOOL_CHURN_SECONDS");
-  return std::chrono::seconds(text == nullptr ? 20 : std::atoi(text));
+  return std::chrono::seconds(text == nullptr ? 60 : std::atoi(text));
 }
 
 // The workers of a node, each replaced by another when it has ended.

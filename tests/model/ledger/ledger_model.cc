@@ -28,6 +28,7 @@ void LedgerModel::Begin(TimePoint now, const Seen& seen) {
   has_tie_ = false;
   may_drop_ = 0;
   must_drop_ = 0;
+  begun_ = 0;
   has_loose_group_ = false;
   if (!state_.waiters[0].empty() || !state_.waiters[1].empty()) may_drop_.reset();
   for (auto due = state_.NextDeadline(); due.has_value() && *due <= now;

@@ -143,6 +143,7 @@ class LedgerModel {
   uint64_t dropped_ = 0;
   std::optional<uint64_t> may_drop_;
   uint64_t must_drop_ = 0;
+  uint64_t begun_ = 0;            // How many it began to drop.
   bool has_tie_ = false;          // The claims of several sessions ended at one time.
   bool is_replay_ = false;        // Answered from a key.
   bool has_loose_group_ = false;  // The last group of free blocks was begun by it.

@@ -213,7 +213,7 @@ uint64_t LedgerModel::Leftovers() const {
 }
 
 // Drops what the ledger has dropped of it: what of it goes first is the ledger's choice. A slice
-// goes at once when a session ends, and another when claims end that it left.
+// goes at once of what a call makes due: when sessions end, or claims that they left.
 void LedgerModel::FollowReclaim() {
   const uint64_t slice = state_.options.limits.reclaim_slice;
   for (auto& [id, session] : state_.sessions) {
@@ -222,8 +222,10 @@ void LedgerModel::FollowReclaim() {
     }
     session.is_dropping = true;
     session.is_over = state_.IsOver(id);
-    must_drop_ += std::min(slice, Leftovers(id));
-    if (may_drop_.has_value()) *may_drop_ += slice;
+    const uint64_t leftovers = Leftovers(id);
+    if (may_drop_.has_value() && begun_ == 0 && leftovers > 0) *may_drop_ += slice;
+    begun_ += leftovers;
+    must_drop_ = std::min(slice, begun_);
   }
   for (auto& [id, session] : state_.sessions) {
     if (session.is_live) continue;
