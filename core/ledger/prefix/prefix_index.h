@@ -30,8 +30,8 @@ struct InsertResult {
 //
 // From Insert until Forget a block has one entry, which remembers its key. The entry is findable;
 // or old, unfindable by a reset, until TakeOld or Remove; or remembered, after one of these.
-// Invariant: a findable entry's parent is findable. Only leaves, entries without findable
-// children, can be removed.
+// Invariant: a findable entry's parent is findable. So of the findable ones only leaves, those
+// without findable children, can be removed.
 //
 // No call takes time that grows with the index, but for resets (a step a tenant) and
 // CheckInvariants. Not thread-safe: Pool holds its mutex around every call.
@@ -48,7 +48,7 @@ class PrefixIndex {
 
   // Makes a block findable at the start of a sequence, or after `parent` and in its space. A key
   // that is findable already stays with the block that it has. Requires a findable parent, and a
-  // block without findable entry that is sealed under no other key.
+  // block that has no entry of another key. An old entry of the block's is replaced.
   InsertResult InsertFirst(const PrefixKey& key, BlockId block, const SpaceNames& space);
   InsertResult Insert(const PrefixKey& key, BlockId block, EntrySlot parent);
 
