@@ -8,11 +8,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <limits>
 #include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/dies_in_child.h"
@@ -44,6 +49,37 @@ bool AllAre(std::span<const std::byte> bytes, uint8_t value) {
   return std::ranges::all_of(bytes, [value](std::byte byte) { return byte == std::byte{value}; });
 }
 
+// What the kernel keeps of the mapping that `address` lies in, such as " rd wr sh dc hg ".
+std::string MappingFlags(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  std::ifstream smaps("/proc/self/smaps");
+  bool is_inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+    // A mapping's first line begins with its range, the others with a capital.
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2) {
+      is_inside = begin <= at && at < end;
+    }
+    constexpr absl::string_view kFlags = "VmFlags:";
+    if (is_inside && absl::StartsWith(line, kFlags)) return line.substr(kFlags.size()) + " ";
+  }
+  return "";
+}
+
+// Whether this kernel takes the advice for memory of the kind.
+bool TakesHugePageAdvice() {
+  const int fd = memfd_create("probe", MFD_CLOEXEC);
+  REQUIRE(fd >= 0);
+  REQUIRE(ftruncate(fd, kPage) == 0);
+  void* const data = mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  REQUIRE(data != MAP_FAILED);
+  const bool is_taken = madvise(data, kPage, MADV_HUGEPAGE) == 0;
+  munmap(data, kPage);
+  close(fd);
+  return is_taken;
+}
+
 TEST_CASE("a region is zero, of exactly its size, and wholly allocated") {
   const uint64_t size = GENERATE(uint64_t{1}, kPage, kPage + 1, uint64_t{6912},
                                  (uint64_t{2} << 20) - 1, (uint64_t{2} << 20) + 1);
@@ -57,6 +93,16 @@ TEST_CASE("a region is zero, of exactly its size, and wholly allocated") {
   REQUIRE(fstat((*region)->shared_fd(), &file) == 0);
   CHECK(static_cast<uint64_t>(file.st_size) == size);
   CHECK(static_cast<uint64_t>(file.st_blocks) * 512 >= size);
+}
+
+TEST_CASE("a region asks for huge pages where the kernel has them, and is no forked child's") {
+  const auto region = HostRegion::Create(uint64_t{4} << 20, "test");
+  REQUIRE(region.ok());
+  const std::string flags = MappingFlags((*region)->bytes().data());
+  CAPTURE(flags);
+  CHECK(absl::StrContains(flags, " sh "));
+  CHECK(absl::StrContains(flags, " dc "));
+  CHECK(absl::StrContains(flags, " hg ") == TakesHugePageAdvice());
 }
 
 TEST_CASE("a region of zero bytes is an invalid argument") {
