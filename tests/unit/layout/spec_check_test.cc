@@ -101,7 +101,7 @@ TEST_CASE("Exactly one size is given") {
       });
 }
 
-TEST_CASE("Utilization is in (0, 1] and on CUDA only") {
+TEST_CASE("Utilization is over 0 and at most 1, and on CUDA only") {
   PoolSpec spec = BaseSpec();
   spec.num_blocks.reset();
   spec.devices = {"cuda:0"};
