@@ -15,6 +15,10 @@ class AgeBins {
 
   // Where the bin begins, in milliseconds. That of kCount is where the last would end if it did.
   static constexpr int64_t begin_ms(size_t bin) { return kBeginsMs[bin]; }
+  // Where it ends: the last never does.
+  static constexpr int64_t end_ms(size_t bin) {
+    return bin + 1 == kCount ? INT64_MAX : kBeginsMs[bin + 1];
+  }
 
   // The bin of an age of at least 0.
   static constexpr size_t Of(int64_t age_ms) {

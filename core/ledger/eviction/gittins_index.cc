@@ -28,11 +28,12 @@ double ValueAtBegin(const std::array<double, AgeBins::kCount>& hazards, size_t b
 
 GittinsIndex::GittinsIndex(const std::array<double, AgeBins::kCount>& hazards) {
   for (size_t bin = AgeBins::kCount; bin-- > 0;) {
-    pieces_[bin].value = ValueAtBegin(hazards, bin);
+    const double value = ValueAtBegin(hazards, bin);
+    pieces_[bin] = {.value = value, .slope = 0, .least = value};
     if (bin + 1 == AgeBins::kCount) continue;
     const int64_t length_ms = AgeBins::begin_ms(bin + 1) - AgeBins::begin_ms(bin);
-    pieces_[bin].slope =
-        (pieces_[bin + 1].value - pieces_[bin].value) / static_cast<double>(length_ms);
+    pieces_[bin].slope = (pieces_[bin + 1].value - value) / static_cast<double>(length_ms);
+    pieces_[bin].least = std::min(value, pieces_[bin + 1].value);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -22,14 +23,18 @@ class GittinsIndex {
 
   // Requires an age in that bin.
   double At(size_t bin, int64_t age_ms) const {
-    return pieces_[bin].value +
-           pieces_[bin].slope * static_cast<double>(age_ms - AgeBins::begin_ms(bin));
+    const Piece& piece = pieces_[bin];
+    const auto age_in_bin = static_cast<double>(age_ms - AgeBins::begin_ms(bin));
+    return std::max(piece.value + piece.slope * age_in_bin, piece.least);
   }
+  // The least that it is in the bin, at one end or the other.
+  double Least(size_t bin) const { return pieces_[bin].least; }
 
  private:
   struct Piece {
     double value = 0;  // At the bin's begin.
     double slope = 0;  // A millisecond.
+    double least = 0;  // Rounding makes a value no less than both ends'.
   };
   std::array<Piece, AgeBins::kCount> pieces_{};
 };

@@ -22,6 +22,7 @@ Learned::Learned(uint32_t capacity)
     : ghosts_(GhostLimit(capacity)),
       indices_{GittinsIndex(histograms_[0].Hazards(0)), GittinsIndex(histograms_[1].Hazards(0))} {
   KVPOOL_CHECK(capacity > 0);
+  SortBins();
 }
 
 void Learned::AddBlock(BlockId block, TenantSlot tenant, uint64_t prefix, TimePoint now) {
@@ -98,29 +99,63 @@ void Learned::CountRequest(TimePoint now) {
     for (size_t i = 0; i < kClassCount; ++i) {
       indices_[i] = GittinsIndex(histograms_[i].Hazards(clock_.now_ms()));
     }
+    SortBins();
   }
 }
 
 std::optional<BlockId> Learned::Choose(TenantSlot tenant, TimePoint now) {
   clock_.Advance(now);
-  BlockId chosen = candidates_.Oldest(tenant, CandidateGroup::kDone);
-  if (chosen != kNoBlock) return chosen;
-  double least_value = 0;
-  UseStamp chosen_use{};
-  const auto compare = [&](CandidateGroup group, size_t bin, BlockId block) {
-    const UseStamp last_use = notes_[ToIndex(block)].last_use;
-    const double value = indices_[static_cast<size_t>(group)].At(bin, clock_.AgeMs(last_use));
-    if (chosen != kNoBlock &&
-        (value > least_value || (value == least_value && last_use > chosen_use))) {
-      return;
+  const BlockId done = candidates_.Oldest(tenant, CandidateGroup::kDone);
+  if (done != kNoBlock) return done;
+  std::array<BlockId, kClassCount> oldest{};
+  std::array<int64_t, kClassCount> greatest_age_ms{};
+  for (size_t i = 0; i < kClassCount; ++i) {
+    oldest[i] = candidates_.Oldest(tenant, static_cast<CandidateGroup>(i));
+    greatest_age_ms[i] = oldest[i] == kNoBlock ? -1 : AgeMs(oldest[i]);
+  }
+  BlockId chosen = kNoBlock;
+  double least_worth = 0;
+  for (const ClassBin& next : bins_by_worth_) {
+    if (greatest_age_ms[next.class_index] < AgeBins::begin_ms(next.bin)) continue;
+    if (chosen != kNoBlock) {
+      if (next.least_worth > least_worth) break;
+      // Of equals the older goes, which is the one that there is.
+      if (next.least_worth == least_worth && AgeMs(chosen) >= AgeBins::end_ms(next.bin)) continue;
     }
-    chosen = block;
-    chosen_use = last_use;
-    least_value = value;
-  };
-  candidates_.ForEachBinHead(tenant, clock_.now_ms(), compare);
+    const bool has_older = greatest_age_ms[next.class_index] >= AgeBins::end_ms(next.bin);
+    const BlockId block = has_older ? OldestOfBin(tenant, next) : oldest[next.class_index];
+    if (block == kNoBlock) continue;
+    const double worth = indices_[next.class_index].At(next.bin, AgeMs(block));
+    if (chosen == kNoBlock || worth < least_worth ||
+        (worth == least_worth && LastUse(block) < LastUse(chosen))) {
+      chosen = block;
+      least_worth = worth;
+    }
+  }
   if (chosen == kNoBlock) return std::nullopt;
   return chosen;
+}
+
+BlockId Learned::OldestOfBin(TenantSlot tenant, const ClassBin& class_bin) const {
+  const auto group = static_cast<CandidateGroup>(class_bin.class_index);
+  const int64_t after_ms = clock_.now_ms() - AgeBins::end_ms(class_bin.bin);
+  const BlockId block = candidates_.Oldest(tenant, group, FirstStampOf(after_ms + 1));
+  const bool is_in_bin = block != kNoBlock && AgeMs(block) >= AgeBins::begin_ms(class_bin.bin);
+  return is_in_bin ? block : kNoBlock;
+}
+
+void Learned::SortBins() {
+  for (size_t i = 0; i < bins_by_worth_.size(); ++i) {
+    const size_t class_index = i / AgeBins::kCount;
+    const size_t bin = i % AgeBins::kCount;
+    bins_by_worth_[i] = {.least_worth = indices_[class_index].Least(bin),
+                         .class_index = static_cast<uint8_t>(class_index),
+                         .bin = static_cast<uint8_t>(bin)};
+  }
+  std::ranges::sort(bins_by_worth_, [](const ClassBin& a, const ClassBin& b) {
+    if (a.least_worth != b.least_worth) return a.least_worth < b.least_worth;
+    return a.bin != b.bin ? a.bin > b.bin : a.class_index < b.class_index;
+  });
 }
 
 void Learned::Forget(BlockId block) {

@@ -69,8 +69,6 @@ void RecencyTrees::Remove(RecencyTree& tree, BlockId block) {
   *place = older != kNoBlock ? older : younger;
 }
 
-BlockId RecencyTrees::Oldest(const RecencyTree& tree) const { return OldestFrom(tree, UseStamp{}); }
-
 BlockId RecencyTrees::OldestFrom(const RecencyTree& tree, UseStamp first) const {
   BlockId found = kNoBlock;
   for (BlockId block = tree.root; block != kNoBlock;) {

@@ -28,16 +28,15 @@ class RecencyTrees {
   // Requires that it is in this one.
   void Remove(RecencyTree& tree, BlockId block);
 
-  // The block used longest ago; kNoBlock of an empty tree.
-  BlockId Oldest(const RecencyTree& tree) const;
-  // The one used longest ago among those whose stamp is at least `first`, or kNoBlock.
+  // The block used longest ago of those whose stamp is at least `first`; kNoBlock where there is
+  // none.
   BlockId OldestFrom(const RecencyTree& tree, UseStamp first) const;
-
-  UseStamp stamp(BlockId block) const { return notes_[ToIndex(block)].last_use; }
 
  private:
   TreeLinks& links(BlockId block) { return notes_[ToIndex(block)].links[order_]; }
   const TreeLinks& links(BlockId block) const { return notes_[ToIndex(block)].links[order_]; }
+  UseStamp stamp(BlockId block) const { return notes_[ToIndex(block)].last_use; }
+
   BlockNotes& notes_;
   const size_t order_;
 };

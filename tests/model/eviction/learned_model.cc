@@ -176,8 +176,9 @@ double LearnedModel::ValueOf(const ModelBlock& block) const {
   const size_t bin = BinOf(age_ms);
   if (bin + 1 == kBins) return index[bin];
   const auto length = static_cast<double>(begins_ms_[bin + 1] - begins_ms_[bin]);
-  return index[bin] +
-         (index[bin + 1] - index[bin]) / length * static_cast<double>(age_ms - begins_ms_[bin]);
+  const double slope = (index[bin + 1] - index[bin]) / length;
+  const double value = index[bin] + slope * static_cast<double>(age_ms - begins_ms_[bin]);
+  return std::max(value, std::min(index[bin], index[bin + 1]));
 }
 
 }  // namespace kvpool::test

@@ -21,7 +21,8 @@ TEST_CASE("Age bins begin at 0 and half a second, and from there each is 1.35 ti
 TEST_CASE("An age is in the bin that begins last among those that begin no later") {
   for (size_t bin = 0; bin < AgeBins::kCount; ++bin) {
     CHECK(AgeBins::Of(AgeBins::begin_ms(bin)) == bin);
-    CHECK(AgeBins::Of(AgeBins::begin_ms(bin + 1) - 1) == bin);
+    CHECK(AgeBins::Of(AgeBins::end_ms(bin) - 1) == bin);
+    CHECK(AgeBins::end_ms(bin) >= AgeBins::begin_ms(bin + 1));
   }
 }
 

@@ -1,7 +1,5 @@
 #include "core/ledger/eviction/candidates.h"
 
-#include <vector>
-
 #include "tests/support/catch.h"
 
 namespace kvpool {
@@ -9,7 +7,6 @@ namespace {
 
 constexpr TenantSlot kAnn{0};
 constexpr TenantSlot kBob{5};
-constexpr int64_t kNowMs = 1'000'000;
 
 // Candidates with notes, each block used a millisecond after the one before it.
 struct Fixture {
@@ -22,12 +19,6 @@ struct Fixture {
     note.tenant = tenant;
     note.group = group;
     candidates.Add(BlockId{block});
-  }
-  std::vector<BlockId> Heads(TenantSlot tenant) {
-    std::vector<BlockId> heads;
-    candidates.ForEachBinHead(
-        tenant, kNowMs, [&](CandidateGroup, size_t, BlockId block) { heads.push_back(block); });
-    return heads;
   }
 };
 
@@ -51,8 +42,6 @@ TEST_CASE("Candidates of a tenant that never had one are none") {
   fixture.Add(1, kAnn);
   CHECK(fixture.candidates.Oldest(TenantSlot{2}, CandidateGroup::kSeenOnce) == kNoBlock);
   CHECK(fixture.candidates.Oldest(TenantSlot{900}, CandidateGroup::kSeenOnce) == kNoBlock);
-  CHECK(fixture.Heads(TenantSlot{2}).empty());
-  CHECK(fixture.Heads(TenantSlot{900}).empty());
 }
 
 TEST_CASE("Candidates keep their groups apart") {
@@ -63,43 +52,18 @@ TEST_CASE("Candidates keep their groups apart") {
   CHECK(fixture.candidates.Oldest(kAnn, CandidateGroup::kSeenOnce) == BlockId{3});
   CHECK(fixture.candidates.Oldest(kAnn, CandidateGroup::kSeenAgain) == BlockId{1});
   CHECK(fixture.candidates.Oldest(kNoTenant, CandidateGroup::kDone) == BlockId{2});
-  // Those hinted as done have no bins.
-  CHECK(fixture.Heads(kNoTenant) == std::vector<BlockId>{BlockId{3}, BlockId{1}});
 }
 
-TEST_CASE("Candidates are the same with few, whose bins are searched, and with many") {
+TEST_CASE("Candidates find the oldest from a stamp on") {
   Fixture fixture;
-  const std::vector<BlockId> oldest_alone = {BlockId{10}};
-  for (uint32_t i = 0; i < 2 * Candidates::kFollowFrom; ++i) {
-    fixture.Add(10 + i, kAnn);
-    CHECK(fixture.Heads(kAnn) == oldest_alone);
-    CHECK(fixture.Heads(kNoTenant) == oldest_alone);
-  }
-  for (uint32_t i = 2 * Candidates::kFollowFrom; i-- > 1;) {
-    fixture.candidates.Remove(BlockId{10 + i});
-    CHECK(fixture.Heads(kAnn) == oldest_alone);
-    CHECK(fixture.Heads(kNoTenant) == oldest_alone);
-  }
-}
-
-TEST_CASE("Following bins takes at most 8 bytes a candidate") {
-  Fixture fixture;
-  const size_t before = fixture.candidates.size_bytes();
-  CHECK(before == 0);
-  for (uint32_t i = 0; i < Candidates::kFollowFrom; ++i) fixture.Add(i, kAnn);
-  const size_t unfollowed = fixture.candidates.size_bytes();
-  CHECK(fixture.Heads(kAnn).size() == 1);
-  const size_t followed = fixture.candidates.size_bytes();
-  CHECK(followed > unfollowed);
-  CHECK(followed - unfollowed <= size_t{8} * Candidates::kFollowDownTo);
-
-  // It ends with the candidates.
-  for (uint32_t i = Candidates::kFollowFrom; i-- > Candidates::kFollowDownTo;) {
-    fixture.candidates.Remove(BlockId{i});
-  }
-  CHECK(fixture.candidates.size_bytes() == followed);
-  fixture.candidates.Remove(BlockId{0});
-  CHECK(fixture.candidates.size_bytes() == unfollowed);
+  fixture.Add(1, kAnn);
+  fixture.Add(2, kBob);
+  fixture.Add(3, kAnn);
+  const auto group = CandidateGroup::kSeenOnce;
+  CHECK(fixture.candidates.Oldest(kAnn, group, FirstStampOf(1)) == BlockId{1});
+  CHECK(fixture.candidates.Oldest(kAnn, group, FirstStampOf(2)) == BlockId{3});
+  CHECK(fixture.candidates.Oldest(kNoTenant, group, FirstStampOf(2)) == BlockId{2});
+  CHECK(fixture.candidates.Oldest(kNoTenant, group, FirstStampOf(4)) == kNoBlock);
 }
 
 }  // namespace kvpool

@@ -61,9 +61,11 @@ TEST_CASE("GittinsIndex runs straight through a bin, and stays in the last") {
   CHECK(at_begin > at_end);
   CHECK(IsNear(index.At(7, begin + length / 4), at_begin + quarter * (at_end - at_begin)));
 
+  CHECK(index.Least(7) == at_end);
+
   const size_t last = AgeBins::kCount - 1;
   CHECK(index.At(last, AgeBins::begin_ms(last)) > 0);
-  CHECK(index.At(last, INT64_MAX / 2) == index.At(last, AgeBins::begin_ms(last)));
+  CHECK(index.At(last, INT64_MAX / 2) == index.Least(last));
 }
 
 }  // namespace kvpool

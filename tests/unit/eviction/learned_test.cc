@@ -141,9 +141,6 @@ TEST_CASE("Learned takes 48 bytes a cached block, nothing of it before, with man
     CHECK(policy.block_bytes() == 0);
     CHECK(policy.ghost_bytes() == 0);
     for (uint32_t i = 0; i < kBlocks; ++i) AddCandidate(policy, i, TenantSlot{i % tenants}, i);
-    // Every order follows its bins.
-    for (uint32_t i = 0; i < tenants; ++i) policy.Choose(TenantSlot{i}, At(kBlocks));
-    policy.Choose(kNoTenant, At(kBlocks));
     CHECK(policy.block_bytes() <= size_t{48} * kBlocks);
   }
 }

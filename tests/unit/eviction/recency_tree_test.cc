@@ -8,11 +8,11 @@
 
 namespace kvpool {
 
-TEST_CASE("RecencyTrees find the oldest of an empty tree nowhere") {
+TEST_CASE("RecencyTrees find nothing in an empty tree") {
   BlockNotes notes;
   const RecencyTrees trees(notes, CandidateOrder::kOfAll);
   const RecencyTree tree;
-  CHECK(trees.Oldest(tree) == kNoBlock);
+  CHECK(trees.OldestFrom(tree, UseStamp{}) == kNoBlock);
   CHECK(trees.OldestFrom(tree, UseStamp{7}) == kNoBlock);
 }
 
@@ -28,10 +28,10 @@ TEST_CASE("A block can be in one tree of each order") {
   of_all.Insert(all, BlockId{4});
   of_tenants.Insert(tenant, BlockId{3});
 
-  CHECK(of_all.Oldest(all) == BlockId{4});
-  CHECK(of_tenants.Oldest(tenant) == BlockId{3});
+  CHECK(of_all.OldestFrom(all, UseStamp{}) == BlockId{4});
+  CHECK(of_tenants.OldestFrom(tenant, UseStamp{}) == BlockId{3});
   of_tenants.Remove(tenant, BlockId{3});
-  CHECK(of_tenants.Oldest(tenant) == kNoBlock);
+  CHECK(of_tenants.OldestFrom(tenant, UseStamp{}) == kNoBlock);
   CHECK(of_all.OldestFrom(all, UseStamp{21}) == BlockId{3});
 }
 
@@ -62,7 +62,8 @@ TEST_CASE("RecencyTrees agree with a sorted map over random calls") {
     const UseStamp first{random.Below(100'000)};
     const auto found = model.lower_bound(first);
     REQUIRE(trees.OldestFrom(tree, first) == (found == model.end() ? kNoBlock : found->second));
-    REQUIRE(trees.Oldest(tree) == (model.empty() ? kNoBlock : model.begin()->second));
+    REQUIRE(trees.OldestFrom(tree, UseStamp{}) ==
+            (model.empty() ? kNoBlock : model.begin()->second));
   }
 }
 
