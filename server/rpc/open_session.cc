@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include <spdlog/spdlog.h>
 
 #include "core/check.h"
 #include "core/error.h"
 #include "core/status_macros.h"
 #include "proto/convert/layout_convert.h"
+#include "server/logging.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/inspect_convert.h"
 
@@ -143,6 +145,9 @@ absl::Status OpenSession(const ServiceContext& context, const Peer& peer,
     context.sessions.Forget(call.id);
     return ttl.status();
   }
+  spdlog::info("event=session_opened session={} pool={} tenant={} client={} pid={} uid={}",
+               call.id.Short(), served.pool->layout().spec.name, LogText(peer.tenant),
+               LogText(call.client_name), call.pid, call.uid);
   // The pool may have been told of the process's end before it had this session of it.
   if (peer.process->is_gone()) served.pool->ProcessGone(peer.process->id());
   response.set_session_id(call.id.ToString());

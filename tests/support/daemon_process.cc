@@ -32,14 +32,7 @@ size_t CountEntries(const std::string& path) {
 }  // namespace
 
 DaemonProcess::DaemonProcess(Options options) : options_(std::move(options)) {
-  std::string listeners = options_.listeners_json;
-  if (listeners.empty()) {
-    listeners = R"([{"address": ")" + worker_socket() + R"(", "role": "ROLE_WORKER", )" +
-                R"("mode": "0666"}, {"address": ")" + operator_socket() +
-                R"(", "role": "ROLE_OPERATOR"}])";
-  }
-  std::ofstream(directory_.File("config.json"))
-      << R"({"pools": )" << options_.pools_json << R"(, "listeners": )" << listeners << "}\n";
+  SetPools(options_.pools_json);
   Start();
 }
 
@@ -60,6 +53,17 @@ void DaemonProcess::Start() {
                                          .stderr_path = directory_.File("log"),
                                          .uid = std::nullopt});
   if (options_.wait_until_serving) WaitUntilServing();
+}
+
+void DaemonProcess::SetPools(const std::string& pools_json) {
+  std::string listeners = options_.listeners_json;
+  if (listeners.empty()) {
+    listeners = R"([{"address": ")" + worker_socket() + R"(", "role": "ROLE_WORKER", )" +
+                R"("mode": "0666"}, {"address": ")" + operator_socket() +
+                R"(", "role": "ROLE_OPERATOR"}])";
+  }
+  std::ofstream(directory_.File("config.json"))
+      << R"({"pools": )" << pools_json << R"(, "listeners": )" << listeners << "}\n";
 }
 
 int DaemonProcess::Stop() {
@@ -111,6 +115,17 @@ uint64_t DaemonProcess::ResidentBytes() const {
   uint64_t resident_pages = 0;
   text >> total_pages >> resident_pages;
   return resident_pages * 4096;
+}
+
+uint64_t DaemonProcess::AnonymousBytes() const {
+  std::istringstream text(ReadFile("/proc/" + std::to_string(process_->pid()) + "/status"));
+  const std::string name = "RssAnon:";
+  std::string line;
+  while (std::getline(text, line)) {
+    if (line.rfind(name, 0) == 0) return std::stoull(line.substr(name.size())) * 1024;
+  }
+  KVPOOL_CHECK(!"no RssAnon");
+  return 0;
 }
 
 }  // namespace kvpool::test

@@ -35,6 +35,8 @@ class DaemonProcess {
 
   // Starts it again in the same directory, after it ended.
   void Start();
+  // What its config says of pools from the next Start on.
+  void SetPools(const std::string& pools_json);
 
   // SIGTERM, then its exit code.
   int Stop();
@@ -54,6 +56,8 @@ class DaemonProcess {
   size_t CountThreads() const;
   size_t CountMaps() const;
   uint64_t ResidentBytes() const;
+  // Resident memory that is its own: the pools' is not in it.
+  uint64_t AnonymousBytes() const;
 
  private:
   void WaitUntilServing() const;

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
+#include "client/options.h"
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/region.h"
 #include "tests/integration/support/worker.h"
 #include "tests/support/catch.h"
 #include "tests/support/eventually.h"
@@ -132,6 +135,7 @@ TEST_CASE(
   Node node({.pools_json = OnePool(8), .flags = {"--keepalive=1500ms"}});
   Worker worker(node.daemon().worker_socket());
   const std::string ref = Refs(worker.Ask("alloc 2")).at(0);
+  REQUIRE(worker.Ask("keep") == "ok");
   worker.Tell("stop");
   // Its process may still write once it goes on, so its blocks are nobody else's.
   REQUIRE(Eventually([&] { return node.Pool().quarantined_blocks() == 2; }));
@@ -146,6 +150,13 @@ TEST_CASE(
   CHECK(worker.Ask("open p again") == "ok");
   CHECK(absl::StartsWith(worker.Ask("take " + ref), "error FAILED_PRECONDITION"));
   CHECK(Refs(worker.Ask("alloc 8")).size() == 8);
+
+  // The blocks of the old session are the new one's now. What names them by the old has no say.
+  CHECK(absl::StartsWith(worker.Ask("take " + ref), "error FAILED_PRECONDITION STALE_BLOCK"));
+  CHECK(worker.Ask("drop-kept") == "ok");
+  CHECK(node.eyes().ListSessions("p")->at(0).references() == 8);
+  const int lost = static_cast<int>(client::Notice::Kind::kLost);
+  CHECK(worker.Ask(absl::StrCat("notices ", lost)) == "ok 1");
   CHECK(worker.Leave() == "ok");
   node.CheckAllIsBack();
 }
@@ -194,6 +205,29 @@ TEST_CASE("Two workers of one name and pid have two sessions") {
   node.CheckAllIsBack();
 }
 
+// As in containers, each of which has a process 1.
+TEST_CASE(
+    "Of two workers that say they are process 1 of one name, one dies and the other goes on") {
+  Node node(/*num_blocks=*/8);
+  Worker killed(node.daemon().worker_socket(), "p", "w0", /*said_pid=*/1);
+  Worker other(node.daemon().worker_socket(), "p", "w0", /*said_pid=*/1);
+  REQUIRE(killed.Ask("id") != other.Ask("id"));
+  REQUIRE(Refs(killed.Ask("alloc 3")).size() == 3);
+  REQUIRE(Refs(other.Ask("alloc 3")).size() == 3);
+  REQUIRE(other.Ask("write 5") == "ok");
+  killed.Kill();
+
+  REQUIRE(node.BecomeFree(5));
+  REQUIRE(Eventually([&] { return node.Pool().sessions() == 1; }));
+  CHECK(other.Ask("alive") == "ok");
+  CHECK(node.Pool().held_blocks() == 3);
+  node.CheckDrainBeside();
+  CHECK(other.Ask("read 3") == "ok 5");
+  CHECK(Refs(other.Ask("alloc 5")).size() == 8);
+  CHECK(other.Leave() == "ok");
+  node.CheckAllIsBack();
+}
+
 TEST_CASE("A worker goes on when another of the same pool closes or is killed") {
   Node node(/*num_blocks=*/8);
   Worker stays(node.daemon().worker_socket(), "p", "stays");
@@ -220,22 +254,44 @@ TEST_CASE("A worker goes on when another of the same pool closes or is killed") 
 
 TEST_CASE("A killed worker's successor has nothing of it, and late calls under the old id fail") {
   Node node(/*num_blocks=*/8);
-  const auto late = node.Connect();
+  const std::string unknown = "NOT_FOUND SESSION_UNKNOWN";
+  const auto late_client = node.Connect();
+  const auto holder = *RawSession::Open(*node.Connect(), {});
   Worker old(node.daemon().worker_socket(), "p", "w0");
-  REQUIRE(Refs(old.Ask("alloc 3")).size() == 3);
-  const std::string old_id = old.Ask("id").substr(3);
+  const std::vector<std::string> refs = Refs(old.Ask("alloc 3"));
+  REQUIRE(Said(holder->Alloc(5)) == "OK");
+  // Calls under the old id that come by another connection, as through a proxy.
+  v1::OpenSessionResponse opened = holder->opened();
+  opened.set_session_id(old.Ask("id").substr(3));
+  RawSession late(*late_client, opened);
+  auto waiting =
+      std::async(std::launch::async, [&] { return late.AllocWaiting(1, std::chrono::minutes(4)); });
+  REQUIRE(node.BecomeWaiting(1));
   old.Kill();
+  CHECK(Said(waiting.get()) == unknown);
+  REQUIRE(node.BecomeFree(3));
+
   Worker successor(node.daemon().worker_socket(), "p", "w0");
   CHECK(successor.Ask("refs") == "ok");
-  CHECK(successor.Ask("id").substr(3) != old_id);
-  REQUIRE(Eventually([&] { return node.Pool().sessions() == 1; }));
-
-  v1::DecRefRequest request;
-  request.set_session_id(old_id);
-  *request.mutable_blocks() = Id(0);
-  CHECK(Said(late->DecRef(request)) == "NOT_FOUND SESSION_UNKNOWN");
-  CHECK(node.eyes().ListSessions("p")->at(0).references() == 0);
+  CHECK(successor.Ask("id").substr(3) != late.id());
+  REQUIRE(Eventually([&] { return node.Pool().sessions() == 2; }));
+  REQUIRE(Refs(successor.Ask("alloc 1")).size() == 1);
+  v1::Blocks block = Id(static_cast<uint32_t>(std::stoul(refs.at(0))));
+  block.add_generations(std::stoull(refs.at(0).substr(refs.at(0).find(':') + 1)));
+  CHECK(Said(late.Alloc(1)) == unknown);
+  CHECK(Said(late.IncRef(block)) == unknown);
+  CHECK(Said(late.DecRef(block)) == unknown);
+  CHECK(Said(late.Read(block)) == unknown);
+  CHECK(Said(late.Write(block.block_ids(0), 0, v1::SIDE_K, 0, "x")) == unknown);
+  CHECK(Said(late.Attach()) == unknown);
+  CHECK(Said(AskForRegion(node.daemon().worker_socket(), late.id(),
+                          opened.regions(0).region_id())) == unknown);
+  CHECK(node.eyes().ListSessions("p")->size() == 2);
+  CHECK(node.Pool().held_blocks() == 6);
+  node.CheckCounts();
+  node.CheckDrainBeside();
   CHECK(successor.Leave() == "ok");
+  CHECK(holder->Close().ok());
   node.CheckAllIsBack();
 }
 
@@ -256,10 +312,13 @@ TEST_CASE("A new session opens within two seconds of the end of one with a milli
   const auto opened = client->OpenSession(request, std::chrono::seconds(2));
   REQUIRE(Said(opened) == "OK");
   RawSession session(*client, *opened);
-  const auto one = session.AllocWaiting(1, std::chrono::seconds(10));
-  CHECK(Said(one) == "OK");
+  REQUIRE(Said(session.Attach()) == "OK");
+  // While the rest goes on, there is room for who does not wait.
+  REQUIRE(Eventually([&] { return node.FreeBlocks() > 0; }));
+  CHECK(Said(session.Alloc(1)) == "OK");
   CHECK(node.BecomeFree(kBlocks - 1));
   CHECK(session.Close().ok());
+  session.Detach();
   node.CheckAllIsBack();
 }
 

@@ -34,6 +34,12 @@ class Node {
   // A pool "p" of that many blocks.
   explicit Node(uint32_t num_blocks) : Node({.pools_json = OnePool(num_blocks)}) {}
   explicit Node(DaemonProcess::Options options);
+  // Ends the daemon by SIGTERM where CheckAllIsBack was called and it lives still, and checks that
+  // it ends with 0: that it lost no memory, where it is built to look for that.
+  ~Node();
+
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
 
   DaemonProcess& daemon() { return daemon_; }
   // The operator's connection, as old as the node.
@@ -49,14 +55,18 @@ class Node {
   // Waits until so many calls wait for room.
   bool BecomeWaiting(uint32_t count);
 
-  // Checks what holds at any moment at which no call runs: each pool's states add up, and its
-  // blocks' references are those of its sessions.
+  // Checks what holds at any moment at which no call runs: each pool's counts are those of its
+  // blocks, and its blocks' references are those of its sessions.
   void CheckCounts();
+
+  // Checks what holds while others have blocks of the pool: one by one, exactly those that are
+  // free or cached can be had, each once, none held or quarantined. Leaves them free.
+  void CheckDrainBeside(const std::string& name = "p");
 
   // Checks what holds after a case, when all that used the daemon has left. It ends the connections
   // that Connect made; no stream may be left on them. Then no session is open;
   // all blocks of each pool are free and can be had, each once; the daemon lives, and has no more
-  // descriptors, threads and mappings than before.
+  // descriptors, threads, mappings and memory than before.
   void CheckAllIsBack();
 
  private:
@@ -64,6 +74,7 @@ class Node {
     size_t fds = 0;
     size_t threads = 0;
     size_t maps = 0;
+    uint64_t anonymous_bytes = 0;
   };
 
   static DaemonProcess::Options NotWaiting(DaemonProcess::Options options);
@@ -71,12 +82,14 @@ class Node {
   void CheckPool(const v1::PoolStatus& pool);
   void CheckDrain(const v1::PoolStatus& pool);
   Footprint Look() const;
+  bool IsBack(const Footprint& now);
 
   DaemonProcess daemon_;
   std::unique_ptr<RawClient> eyes_;
   std::unique_ptr<RawClient> hands_;  // A worker's connection, for CheckDrain.
   std::vector<std::unique_ptr<RawClient>> clients_;
   Footprint before_;
+  bool is_back_ = false;  // CheckAllIsBack was called.
 };
 
 }  // namespace kvpool::test

@@ -1,11 +1,24 @@
 #include "tests/integration/support/worker.h"
 
+#include <vector>
+
 #include "core/check.h"
 
 namespace kvpool::test {
 
-Worker::Worker(const std::string& socket, const std::string& pool, const std::string& name)
-    : process_({.arguments = {KVPOOL_TEST_WORKER, socket},
+namespace {
+
+std::vector<std::string> Arguments(const std::string& socket, std::optional<int> said_pid) {
+  std::vector<std::string> arguments = {KVPOOL_TEST_WORKER, socket};
+  if (said_pid.has_value()) arguments.push_back(std::to_string(*said_pid));
+  return arguments;
+}
+
+}  // namespace
+
+Worker::Worker(const std::string& socket, const std::string& pool, const std::string& name,
+               std::optional<int> said_pid)
+    : process_({.arguments = Arguments(socket, said_pid),
                 .environment = {},
                 .stderr_path = "",
                 .uid = std::nullopt}) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "tests/support/child_process.h"
@@ -10,9 +11,10 @@ namespace kvpool::test {
 // commands it takes. Killed when destroyed. Not thread-safe.
 class Worker {
  public:
-  // Of the daemon at that socket. With a session in the pool unless `pool` is empty.
+  // Of the daemon at that socket. With a session in the pool unless `pool` is empty. It says that
+  // its pid is `said_pid`, where there is one.
   explicit Worker(const std::string& socket, const std::string& pool = "p",
-                  const std::string& name = "worker");
+                  const std::string& name = "worker", std::optional<int> said_pid = {});
 
   // Gives it a command and waits for its answer; "(gone)" where it has ended instead.
   std::string Ask(const std::string& command);

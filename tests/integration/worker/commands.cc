@@ -82,12 +82,15 @@ absl::StatusOr<std::string> Commands::Do(const Words& words) {
   if (command == "take") return Take(words);
   if (command == "refs") return Refs();
   if (command == "drop") return Drop();
+  if (command == "keep") return Keep();
+  if (command == "drop-kept") return DropKept();
   if (command == "map") return Map();
   if (command == "write" || command == "write-half") return Write(words);
   if (command == "read") return Read(words);
   if (command == "fork") return Fork();
   if (command == "fork-call") return ForkCall();
   if (command == "notice") return WaitForNotice(words);
+  if (command == "notices") return CountNotices(words);
   if (command == "stop") {
     std::raise(SIGSTOP);
     return std::string();
@@ -157,6 +160,18 @@ std::string Commands::Refs() const {
 
 absl::StatusOr<std::string> Commands::Drop() {
   leases_.clear();
+  KVPOOL_RETURN_IF_ERROR(session_->Flush());
+  return std::string();
+}
+
+absl::StatusOr<std::string> Commands::Keep() {
+  std::move(leases_.begin(), leases_.end(), std::back_inserter(kept_));
+  leases_.clear();
+  return std::string();
+}
+
+absl::StatusOr<std::string> Commands::DropKept() {
+  kept_.clear();
   KVPOOL_RETURN_IF_ERROR(session_->Flush());
   return std::string();
 }
@@ -236,6 +251,13 @@ absl::StatusOr<std::string> Commands::WaitForNotice(const Words& words) {
     }
   }
   return std::string();
+}
+
+absl::StatusOr<std::string> Commands::CountNotices(const Words& words) {
+  KVPOOL_ASSIGN_OR_RETURN(const uint32_t kind, Number(words, 1));
+  const MutexLock lock(mutex_);
+  return absl::StrCat(std::ranges::count(notices_, client::Notice::Kind{static_cast<uint8_t>(kind)},
+                                         &client::Notice::kind));
 }
 
 }  // namespace kvpool::test

@@ -24,6 +24,8 @@ namespace kvpool::test {
 //   take ID:GENERATION..  takes references on blocks handed over
 //   refs                  "ok ID:GENERATION ..." of all that it holds
 //   drop                  gives everything back
+//   keep                  keeps what it holds from the next open
+//   drop-kept             ends the leases that it kept
 //   map                   maps shard 0
 //   write BYTE            writes it all over the blocks it holds, through the mapping
 //   write-half BYTE       the same, but only over the first half of each side
@@ -32,6 +34,7 @@ namespace kvpool::test {
 //   fork-call             "ok" and what a child that allocates and exits is told
 //   stop                  stops itself by SIGSTOP; answers when it goes on
 //   notice KIND           waits for a notice of that number, "ok"
+//   notices KIND          "ok COUNT" of the notices of that number so far
 //
 // Not thread-safe.
 class Commands {
@@ -55,6 +58,9 @@ class Commands {
   absl::StatusOr<std::string> Fork();
   absl::StatusOr<std::string> ForkCall();
   absl::StatusOr<std::string> WaitForNotice(const Words& words);
+  absl::StatusOr<std::string> CountNotices(const Words& words);
+  absl::StatusOr<std::string> Keep();
+  absl::StatusOr<std::string> DropKept();
   std::string Refs() const;
 
   // Before the session, whose thread uses them.
@@ -65,6 +71,7 @@ class Commands {
   client::Client client_;
   std::unique_ptr<client::Session> session_;
   std::vector<client::BlockLease> leases_;
+  std::vector<client::BlockLease> kept_;  // Of the session, or of one before.
   std::optional<client::Mapping> mapping_;
 };
 
