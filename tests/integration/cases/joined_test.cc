@@ -9,6 +9,7 @@
 #include "client/options.h"
 #include "core/error.h"
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/region.h"
 #include "tests/integration/support/worker.h"
 #include "tests/support/catch.h"
 #include "tests/support/eventually.h"
@@ -77,6 +78,17 @@ TEST_CASE("A dead scheduler's blocks stay quarantined until the process that fil
   const auto other = *RawSession::Open(*client, {});
   CHECK(other->AllocUpTo(8)->block_ids_size() == 5);
   CHECK(other->Close().ok());
+
+  // What the runner asks too late changes nothing.
+  const std::string unknown = "error NOT_FOUND SESSION_UNKNOWN";
+  CHECK(Eventually([&] { return absl::StartsWith(runner.Ask("alive"), unknown); }));
+  CHECK(absl::StartsWith(runner.Ask("map"), unknown));
+  CHECK(Said(AskForRegion(node.daemon().worker_socket(), id,
+                          other->opened().regions(0).region_id())) == "NOT_FOUND SESSION_UNKNOWN");
+  CHECK(node.Pool().quarantined_blocks() == 3);
+  CHECK(node.FreeBlocks() == 5);
+  node.CheckCounts();
+  node.CheckDrainBeside();
   runner.Kill();
   CHECK(node.BecomeFree(8));
   node.CheckAllIsBack();

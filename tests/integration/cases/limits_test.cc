@@ -14,10 +14,11 @@ namespace {
 
 constexpr uint64_t kMiB = 1 << 20;
 
-// Whether the channel is the one connection that it was.
-bool IsSameConnection(Node& node, RawClient& client, const std::string& epoch) {
-  const auto daemon = client.GetDaemon();
-  return daemon.ok() && daemon->daemon_epoch() == epoch && node.daemon().process().IsRunning();
+// Whether the connection is the one that the session was attached on: the session would have ended
+// with it.
+bool IsSameConnection(Node& node, const RawSession& session) {
+  const auto status = node.eyes().GetSession(session.id());
+  return status.ok() && status->state() == v1::SessionStatus::STATE_ATTACHED;
 }
 
 v1::WriteBlocksRequest Piece(uint32_t block_id, uint64_t offset_bytes, std::string data) {
@@ -141,7 +142,7 @@ TEST_CASE("Pieces of 4 MiB and a few bytes less or more are written and read bac
                  kMiB, R"(, "v_mode": "V_MODE_NONE"}])")});
   const auto client = node.Connect();
   const auto session = *RawSession::Open(*client, {});
-  const std::string epoch = session->opened().daemon_epoch();
+  REQUIRE(session->Attach().ok());
   const v1::Blocks block = *session->Alloc(1);
   for (const uint64_t size : {4 * kMiB - 1024, 4 * kMiB, 4 * kMiB + 1}) {
     CAPTURE(size);
@@ -164,9 +165,11 @@ TEST_CASE("Pieces of 4 MiB and a few bytes less or more are written and read bac
   CHECK(Said(session->Write(0, 0, v1::SIDE_K, 0, std::string(max_message, 'x'))) ==
         "RESOURCE_EXHAUSTED");
   CHECK(Said(session->Write(0, 0, v1::SIDE_K, 0, std::string(max_message - 1024, 'x'))) == "OK");
-  CHECK(IsSameConnection(node, *client, epoch));
+  CHECK(IsSameConnection(node, *session));
   CHECK(Said(session->Alloc(0)) == "OK");
   CHECK(session->Close().ok());
+  CHECK(Said(session->stream().End()) == "OK");
+  session->Detach();
   node.CheckAllIsBack();
 }
 

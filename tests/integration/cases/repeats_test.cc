@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "client/client.h"
-#include "client/grpc_transport.h"
+#include "tests/integration/support/forwarding_transport.h"
 #include "tests/integration/support/node.h"
 #include "tests/support/catch.h"
 
@@ -16,11 +16,9 @@ using client::BlockLease;
 using client::CallContext;
 
 // gRPC to a real daemon, that can lose the answer to an Alloc.
-class LosingTransport final : public client::Transport {
+class LosingTransport final : public ForwardingTransport {
  public:
-  explicit LosingTransport(const std::string& socket)
-      : inner_(client::MakeGrpcTransport(socket, std::chrono::seconds(10),
-                                         std::chrono::seconds(10))) {}
+  using ForwardingTransport::ForwardingTransport;
 
   // The next Alloc is carried out, its answer lost, and `meanwhile` called before that is known.
   void LoseNextAlloc(std::function<void()> meanwhile) { meanwhile_ = std::move(meanwhile); }
@@ -30,7 +28,7 @@ class LosingTransport final : public client::Transport {
   absl::Status Alloc(const v1::AllocRequest& request, const CallContext& call,
                      v1::AllocResponse& response) override {
     keys_.push_back(request.idempotency_key());
-    const absl::Status status = inner_->Alloc(request, call, response);
+    const absl::Status status = ForwardingTransport::Alloc(request, call, response);
     if (meanwhile_ == nullptr) return status;
     REQUIRE(status.ok());
     std::exchange(meanwhile_, nullptr)();
@@ -38,53 +36,7 @@ class LosingTransport final : public client::Transport {
     return absl::UnavailableError("the answer was lost");
   }
 
-  absl::Status OpenSession(const v1::OpenSessionRequest& request, const CallContext& call,
-                           v1::OpenSessionResponse& response) override {
-    return inner_->OpenSession(request, call, response);
-  }
-  absl::Status CloseSession(const v1::CloseSessionRequest& request, const CallContext& call,
-                            v1::CloseSessionResponse& response) override {
-    return inner_->CloseSession(request, call, response);
-  }
-  absl::Status IncRef(const v1::IncRefRequest& request, const CallContext& call,
-                      v1::IncRefResponse& response) override {
-    return inner_->IncRef(request, call, response);
-  }
-  absl::Status DecRef(const v1::DecRefRequest& request, const CallContext& call,
-                      v1::DecRefResponse& response) override {
-    return inner_->DecRef(request, call, response);
-  }
-  absl::Status FillBlocks(const v1::FillBlocksRequest& request, const CallContext& call,
-                          v1::FillBlocksResponse& response) override {
-    return inner_->FillBlocks(request, call, response);
-  }
-  absl::Status CopyBlocks(const v1::CopyBlocksRequest& request, const CallContext& call,
-                          v1::CopyBlocksResponse& response) override {
-    return inner_->CopyBlocks(request, call, response);
-  }
-  absl::Status KeepAlive(
-      const v1::KeepAliveRequest& request, client::Cancellation& cancellation,
-      absl::FunctionRef<void(const v1::KeepAliveResponse&)> on_message) override {
-    return inner_->KeepAlive(request, cancellation, on_message);
-  }
-  absl::Status ReadBlocks(
-      const v1::ReadBlocksRequest& request, const CallContext& call,
-      absl::FunctionRef<bool(const v1::ReadBlocksResponse&)> on_message) override {
-    return inner_->ReadBlocks(request, call, on_message);
-  }
-  absl::Status WriteBlocks(const CallContext& call,
-                           absl::FunctionRef<bool(v1::WriteBlocksRequest&)> next,
-                           v1::WriteBlocksResponse& response) override {
-    return inner_->WriteBlocks(call, next, response);
-  }
-  absl::StatusOr<client::OwnedFd> GetRegionFd(const v1::RegionFdRequest& request,
-                                              const CallContext& call,
-                                              v1::RegionFdResponse& response) override {
-    return inner_->GetRegionFd(request, call, response);
-  }
-
  private:
-  const std::shared_ptr<client::Transport> inner_;
   std::function<void()> meanwhile_;
   std::vector<uint64_t> keys_;
 };
