@@ -116,7 +116,7 @@ absl::StatusOr<ExitCode> ChecksumOneLayer(const CommandContext& context,
   request.set_layer(*context.options.layer);
   request.set_shard(context.options.shard);
   v1::ChecksumBlocksResponse response;
-  KVPOOL_RETURN_IF_ERROR(connection.Call(
+  KVPOOL_RETURN_IF_ERROR(connection.CallList(
       connection.inspect(), &v1::InspectService::Stub::ChecksumBlocks, request, &response));
   context.out << (context.options.json ? ToJson(response) : BlockSumsText(response));
   return ExitCode::kOk;
@@ -149,9 +149,8 @@ absl::StatusOr<ExitCode> RunBlocks(const CommandContext& context) {
   request.set_count(context.options.count);
   Connection& connection = *context.connection;
   v1::ListBlocksResponse all;
-  KVPOOL_RETURN_IF_ERROR(connection.Read<v1::ListBlocksResponse>(
-      [&](grpc::ClientContext& call) { return connection.inspect().ListBlocks(&call, request); },
-      [&](const v1::ListBlocksResponse& part) { all.MergeFrom(part); }));
+  KVPOOL_RETURN_IF_ERROR(connection.CallList(connection.inspect(),
+                                             &v1::InspectService::Stub::ListBlocks, request, &all));
   context.out << (context.options.json ? ToJson(all) : BlocksText(all));
   return ExitCode::kOk;
 }

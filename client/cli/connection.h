@@ -32,15 +32,16 @@ class Connection {
         [&](grpc::ClientContext& context) { return (stub.*method)(&context, request, response); });
   }
 
-  // Reads a stream of a stub to its end, giving each message to `take`.
-  template <typename Response>
-  absl::Status Read(const std::function<
-                        std::unique_ptr<grpc::ClientReader<Response>>(grpc::ClientContext&)>& open,
-                    const std::function<void(const Response&)>& take) {
+  // Calls a `method` that answers with a list in several messages; `response` has all of it.
+  template <typename Stub, typename Request, typename Response>
+  absl::Status CallList(Stub& stub,
+                        std::unique_ptr<grpc::ClientReader<Response>> (Stub::*method)(
+                            grpc::ClientContext*, const Request&),
+                        const Request& request, Response* response) {
     return Run([&](grpc::ClientContext& context) {
-      const auto reader = open(context);
-      Response response;
-      while (reader->Read(&response)) take(response);
+      const auto reader = (stub.*method)(&context, request);
+      Response part;
+      while (reader->Read(&part)) response->MergeFrom(part);
       return reader->Finish();
     });
   }

@@ -46,8 +46,8 @@ absl::StatusOr<ExitCode> RunStatus(const CommandContext& context) {
     return ExitCode::kOk;
   }
   v1::ListPoolsResponse pools;
-  KVPOOL_RETURN_IF_ERROR(connection.Call(connection.inspect(), &v1::InspectService::Stub::ListPools,
-                                         v1::ListPoolsRequest(), &pools));
+  KVPOOL_RETURN_IF_ERROR(connection.CallList(
+      connection.inspect(), &v1::InspectService::Stub::ListPools, v1::ListPoolsRequest(), &pools));
   context.out << DaemonText(daemon, context.now) << "\n" << PoolsText(pools.pools());
   return ExitCode::kOk;
 }

@@ -24,9 +24,9 @@ absl::StatusOr<ExitCode> RunPools(const CommandContext& context) {
   Connection& connection = *context.connection;
   if (context.arguments.empty()) {
     v1::ListPoolsResponse response;
-    KVPOOL_RETURN_IF_ERROR(connection.Call(connection.inspect(),
-                                           &v1::InspectService::Stub::ListPools,
-                                           v1::ListPoolsRequest(), &response));
+    KVPOOL_RETURN_IF_ERROR(connection.CallList(connection.inspect(),
+                                               &v1::InspectService::Stub::ListPools,
+                                               v1::ListPoolsRequest(), &response));
     context.out << (context.options.json ? ToJson(response) : PoolsText(response.pools()));
     return ExitCode::kOk;
   }

@@ -63,7 +63,7 @@ absl::StatusOr<ExitCode> RunSessions(const CommandContext& context) {
   v1::ListSessionsRequest request;
   if (!context.arguments.empty()) request.set_pool(context.arguments[0]);
   v1::ListSessionsResponse response;
-  KVPOOL_RETURN_IF_ERROR(connection.Call(
+  KVPOOL_RETURN_IF_ERROR(connection.CallList(
       connection.inspect(), &v1::InspectService::Stub::ListSessions, request, &response));
   context.out << (context.options.json ? ToJson(response) : SessionsText(response, context.now));
   return ExitCode::kOk;

@@ -1,5 +1,7 @@
 #include "server/rpc/checksum_calls.h"
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,8 +11,10 @@
 #include <spdlog/spdlog.h>
 
 #include "core/status_macros.h"
+#include "server/rpc/admission.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/inspect_convert.h"
+#include "server/rpc/list_stream.h"
 
 namespace kvpool::server {
 namespace {
@@ -27,6 +31,52 @@ void LogLayers(const std::string& pool, const v1::ChecksumLayersResponse& respon
         layer.suffix_k().crc32c(), layer.suffix_v().crc32c(), layer.prefix_k().sum(),
         layer.prefix_v().sum(), layer.suffix_k().sum(), layer.suffix_v().sum());
   }
+}
+
+// What ChecksumBlocks found, of one block after the other.
+class BlockSumLister {
+ public:
+  // The request must outlive it.
+  BlockSumLister(const v1::ChecksumBlocksRequest& request, std::vector<BlockChecksum> sums)
+      : request_(request), sums_(std::move(sums)) {}
+
+  absl::StatusOr<bool> operator()(v1::ChecksumBlocksResponse& message) {
+    const size_t end = std::min(sums_.size(), next_ + kChecksumBlocksChunk);
+    for (; next_ < end; ++next_) {
+      v1::BlockChecksum& added = *message.add_blocks();
+      added.set_logical_index(static_cast<uint32_t>(next_));
+      added.set_block_id(request_.block_ids(static_cast<int>(next_)));
+      *added.mutable_k() = ToMessage(sums_[next_].k);
+      *added.mutable_v() = ToMessage(sums_[next_].v);
+    }
+    return message.blocks_size() > 0;
+  }
+
+ private:
+  const v1::ChecksumBlocksRequest& request_;
+  std::vector<BlockChecksum> sums_;
+  size_t next_ = 0;
+};
+
+absl::Status BeginChecksumBlocks(
+    const ServiceContext& context, const v1::ChecksumBlocksRequest& request,
+    const std::shared_ptr<ListStream<v1::ChecksumBlocksResponse>>& stream) {
+  KVPOOL_ASSIGN_OR_RETURN(const ServedPool served, context.pools.Find(request.pool()));
+  KVPOOL_ASSIGN_OR_RETURN(std::vector<BlockRef> blocks,
+                          ToBlockRefs("request", request.block_ids(), request.generations(),
+                                      context.limits.max_blocks_per_call));
+  served.pool->ChecksumBlocks(std::move(blocks), request.layer(), request.shard(),
+                              [&request, stream](absl::StatusOr<std::vector<BlockChecksum>> sums) {
+                                if (!sums.ok()) {
+                                  stream->Refuse(sums.status());
+                                  return;
+                                }
+                                spdlog::info(
+                                    "event=block_checksums pool={} layer={} shard={} blocks={}",
+                                    request.pool(), request.layer(), request.shard(), sums->size());
+                                stream->Begin(BlockSumLister(request, *std::move(sums)));
+                              });
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -63,30 +113,21 @@ absl::Status StartChecksumLayers(const ServiceContext& context,
   return absl::OkStatus();
 }
 
-absl::Status StartChecksumBlocks(const ServiceContext& context,
-                                 const v1::ChecksumBlocksRequest& request,
-                                 v1::ChecksumBlocksResponse& response, Reply reply) {
-  KVPOOL_ASSIGN_OR_RETURN(const ServedPool served, context.pools.Find(request.pool()));
-  KVPOOL_ASSIGN_OR_RETURN(std::vector<BlockRef> blocks,
-                          ToBlockRefs("request", request.block_ids(), request.generations(),
-                                      context.limits.max_blocks_per_call));
-  served.pool->ChecksumBlocks(
-      std::move(blocks), request.layer(), request.shard(),
-      [&request, &response, reply](const absl::StatusOr<std::vector<BlockChecksum>>& blocks_sums) {
-        if (blocks_sums.ok()) {
-          for (size_t i = 0; i < blocks_sums->size(); ++i) {
-            v1::BlockChecksum& message = *response.add_blocks();
-            message.set_logical_index(static_cast<uint32_t>(i));
-            message.set_block_id(request.block_ids(static_cast<int>(i)));
-            *message.mutable_k() = ToMessage((*blocks_sums)[i].k);
-            *message.mutable_v() = ToMessage((*blocks_sums)[i].v);
-          }
-          spdlog::info("event=block_checksums pool={} layer={} shard={} blocks={}", request.pool(),
-                       request.layer(), request.shard(), response.blocks_size());
-        }
-        reply(blocks_sums.status());
-      });
-  return absl::OkStatus();
+grpc::ServerWriteReactor<v1::ChecksumBlocksResponse>* StartChecksumBlocks(
+    const ServiceContext& context, grpc::CallbackServerContext* call,
+    const v1::ChecksumBlocksRequest& request) {
+  const auto stream = ListStream<v1::ChecksumBlocksResponse>::Make(context.workers);
+  const auto peer = Admit(context.peers, *call, Access::kContent);
+  if (!peer.ok()) {
+    stream->Refuse(peer.status());
+    return stream.get();
+  }
+  // A long list takes long to look at.
+  context.workers.Post([&context, &request, stream] {
+    const absl::Status status = BeginChecksumBlocks(context, request, stream);
+    if (!status.ok()) stream->Refuse(status);
+  });
+  return stream.get();
 }
 
 }  // namespace kvpool::server

@@ -1,6 +1,8 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
 
 #include "kvpool/v1/inspect.pb.h"
 #include "server/rpc/services.h"
@@ -10,14 +12,17 @@ namespace kvpool::server {
 
 inline constexpr size_t kMaxTagBytes = 256;
 
-// Start the checksum calls of InspectService. `reply` is called when the answer is complete and
-// logged (of layers, a line each); or the status says at once what is wrong with the request, and
-// `reply` is not called.
+// Entries in one message of ChecksumBlocks: at most some 100 bytes each.
+inline constexpr uint32_t kChecksumBlocksChunk = 4096;
+
+// Starts ChecksumLayers. `reply` is called when the answer is complete and logged, a line a layer;
+// or the status says at once what is wrong with the request, and `reply` is not called.
 absl::Status StartChecksumLayers(const ServiceContext& context,
                                  const v1::ChecksumLayersRequest& request,
                                  v1::ChecksumLayersResponse& response, Reply reply);
-absl::Status StartChecksumBlocks(const ServiceContext& context,
-                                 const v1::ChecksumBlocksRequest& request,
-                                 v1::ChecksumBlocksResponse& response, Reply reply);
+// Starts ChecksumBlocks and returns its reactor, which owns itself.
+grpc::ServerWriteReactor<v1::ChecksumBlocksResponse>* StartChecksumBlocks(
+    const ServiceContext& context, grpc::CallbackServerContext* call,
+    const v1::ChecksumBlocksRequest& request);
 
 }  // namespace kvpool::server

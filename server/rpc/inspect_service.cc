@@ -1,14 +1,13 @@
 #include "server/rpc/inspect_service.h"
 
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "core/status_macros.h"
 #include "proto/convert/layout_convert.h"
 #include "server/rpc/checksum_calls.h"
-#include "server/rpc/list_blocks.h"
+#include "server/rpc/list_calls.h"
 #include "server/rpc/session_lookup.h"
 
 namespace kvpool::server {
@@ -39,17 +38,9 @@ void InspectService::FillDaemon(v1::GetDaemonResponse& response) const {
   response.mutable_warnings()->Assign(context_.warnings.begin(), context_.warnings.end());
 }
 
-grpc::ServerUnaryReactor* InspectService::ListPools(grpc::CallbackServerContext* call,
-                                                    const v1::ListPoolsRequest* /*request*/,
-                                                    v1::ListPoolsResponse* response) {
-  return calls_.Answer(call, Access::kInspect, context_.workers,
-                       [this, response](const Peer& peer) {
-                         const Viewer viewer = ViewerOf(peer);
-                         for (const ServedPool& served : context_.pools.List()) {
-                           *response->add_pools() = ToMessage(*served.pool, viewer);
-                         }
-                         return absl::OkStatus();
-                       });
+grpc::ServerWriteReactor<v1::ListPoolsResponse>* InspectService::ListPools(
+    grpc::CallbackServerContext* call, const v1::ListPoolsRequest* /*request*/) {
+  return StartListPools(context_, call);
 }
 
 grpc::ServerUnaryReactor* InspectService::GetPool(grpc::CallbackServerContext* call,
@@ -80,33 +71,9 @@ grpc::ServerUnaryReactor* InspectService::PlanPool(grpc::CallbackServerContext* 
                        });
 }
 
-grpc::ServerUnaryReactor* InspectService::ListSessions(grpc::CallbackServerContext* call,
-                                                       const v1::ListSessionsRequest* request,
-                                                       v1::ListSessionsResponse* response) {
-  return calls_.Answer(call, Access::kInspect, context_.workers,
-                       [this, request, response](const Peer& peer) {
-                         return FillSessions(ViewerOf(peer), *request, *response);
-                       });
-}
-
-absl::Status InspectService::FillSessions(const Viewer& viewer,
-                                          const v1::ListSessionsRequest& request,
-                                          v1::ListSessionsResponse& response) const {
-  std::vector<ServedPool> pools;
-  if (request.pool().empty()) {
-    pools = context_.pools.List();
-  } else {
-    KVPOOL_ASSIGN_OR_RETURN(ServedPool served, context_.pools.Find(request.pool()));
-    pools.push_back(std::move(served));
-  }
-  for (const ServedPool& served : pools) {
-    for (const SessionInfo& session : served.pool->ListSessions()) {
-      if (!viewer.Sees(session.tenant)) continue;
-      *response.add_sessions() = ToMessage(session, served.pool->layout().spec.name,
-                                           context_.sessions.Proof(session.id), clock_);
-    }
-  }
-  return absl::OkStatus();
+grpc::ServerWriteReactor<v1::ListSessionsResponse>* InspectService::ListSessions(
+    grpc::CallbackServerContext* call, const v1::ListSessionsRequest* request) {
+  return StartListSessions(context_, call, *request);
 }
 
 grpc::ServerUnaryReactor* InspectService::GetSession(grpc::CallbackServerContext* call,
@@ -159,15 +126,9 @@ grpc::ServerUnaryReactor* InspectService::ChecksumLayers(grpc::CallbackServerCon
                             });
 }
 
-grpc::ServerUnaryReactor* InspectService::ChecksumBlocks(grpc::CallbackServerContext* call,
-                                                         const v1::ChecksumBlocksRequest* request,
-                                                         v1::ChecksumBlocksResponse* response) {
-  return calls_.AnswerLater(call, Access::kContent, calls_.ExecutorFor(request->block_ids_size()),
-                            [this, request, response](const Peer& /*peer*/, Reply reply) {
-                              const absl::Status status =
-                                  StartChecksumBlocks(context_, *request, *response, reply);
-                              if (!status.ok()) reply(status);
-                            });
+grpc::ServerWriteReactor<v1::ChecksumBlocksResponse>* InspectService::ChecksumBlocks(
+    grpc::CallbackServerContext* call, const v1::ChecksumBlocksRequest* request) {
+  return StartChecksumBlocks(context_, call, *request);
 }
 
 grpc::ServerWriteReactor<v1::ListBlocksResponse>* InspectService::ListBlocks(

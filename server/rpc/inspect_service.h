@@ -18,18 +18,16 @@ class InspectService final : public v1::InspectService::CallbackService {
   grpc::ServerUnaryReactor* GetDaemon(grpc::CallbackServerContext* call,
                                       const v1::GetDaemonRequest* request,
                                       v1::GetDaemonResponse* response) override;
-  grpc::ServerUnaryReactor* ListPools(grpc::CallbackServerContext* call,
-                                      const v1::ListPoolsRequest* request,
-                                      v1::ListPoolsResponse* response) override;
+  grpc::ServerWriteReactor<v1::ListPoolsResponse>* ListPools(
+      grpc::CallbackServerContext* call, const v1::ListPoolsRequest* request) override;
   grpc::ServerUnaryReactor* GetPool(grpc::CallbackServerContext* call,
                                     const v1::GetPoolRequest* request,
                                     v1::GetPoolResponse* response) override;
   grpc::ServerUnaryReactor* PlanPool(grpc::CallbackServerContext* call,
                                      const v1::PlanPoolRequest* request,
                                      v1::PlanPoolResponse* response) override;
-  grpc::ServerUnaryReactor* ListSessions(grpc::CallbackServerContext* call,
-                                         const v1::ListSessionsRequest* request,
-                                         v1::ListSessionsResponse* response) override;
+  grpc::ServerWriteReactor<v1::ListSessionsResponse>* ListSessions(
+      grpc::CallbackServerContext* call, const v1::ListSessionsRequest* request) override;
   grpc::ServerUnaryReactor* GetSession(grpc::CallbackServerContext* call,
                                        const v1::GetSessionRequest* request,
                                        v1::GetSessionResponse* response) override;
@@ -39,16 +37,13 @@ class InspectService final : public v1::InspectService::CallbackService {
   grpc::ServerUnaryReactor* ChecksumLayers(grpc::CallbackServerContext* call,
                                            const v1::ChecksumLayersRequest* request,
                                            v1::ChecksumLayersResponse* response) override;
-  grpc::ServerUnaryReactor* ChecksumBlocks(grpc::CallbackServerContext* call,
-                                           const v1::ChecksumBlocksRequest* request,
-                                           v1::ChecksumBlocksResponse* response) override;
+  grpc::ServerWriteReactor<v1::ChecksumBlocksResponse>* ChecksumBlocks(
+      grpc::CallbackServerContext* call, const v1::ChecksumBlocksRequest* request) override;
   grpc::ServerWriteReactor<v1::ListBlocksResponse>* ListBlocks(
       grpc::CallbackServerContext* call, const v1::ListBlocksRequest* request) override;
 
  private:
   void FillDaemon(v1::GetDaemonResponse& response) const;
-  absl::Status FillSessions(const Viewer& viewer, const v1::ListSessionsRequest& request,
-                            v1::ListSessionsResponse& response) const;
   absl::Status FillSession(const Viewer& viewer, const v1::GetSessionRequest& request,
                            v1::GetSessionResponse& response) const;
 

@@ -60,6 +60,21 @@ absl::Status Call(Stub& stub,
   return client::StatusFromGrpc((stub.*method)(&context, request, response));
 }
 
+// Calls a `method` that answers with a list in several messages; `response` has all of it.
+template <typename Stub, typename Request, typename Response>
+absl::Status CallList(Stub& stub,
+                      std::unique_ptr<grpc::ClientReader<Response>> (Stub::*method)(
+                          grpc::ClientContext*, const Request&),
+                      const Request& request, Response* response) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + RawClient::kPatience);
+  context.set_wait_for_ready(true);
+  std::vector<Response> parts;
+  KVPOOL_RETURN_IF_ERROR(Read(*(stub.*method)(&context, request), parts));
+  for (const Response& part : parts) response->MergeFrom(part);
+  return absl::OkStatus();
+}
+
 class KeepAliveStream final : public RawClient::Stream {
  public:
   KeepAliveStream(v1::BlockService::Stub& stub, const std::string& session_id) {
@@ -230,8 +245,8 @@ absl::StatusOr<v1::GetDaemonResponse> RawClient::GetDaemon() {
 
 absl::StatusOr<std::vector<v1::PoolStatus>> RawClient::ListPools() {
   v1::ListPoolsResponse response;
-  KVPOOL_RETURN_IF_ERROR(Call(*stubs_->inspect, &v1::InspectService::Stub::ListPools,
-                              v1::ListPoolsRequest(), &response));
+  KVPOOL_RETURN_IF_ERROR(CallList(*stubs_->inspect, &v1::InspectService::Stub::ListPools,
+                                  v1::ListPoolsRequest(), &response));
   return std::vector<v1::PoolStatus>(response.pools().begin(), response.pools().end());
 }
 
@@ -268,22 +283,16 @@ absl::StatusOr<std::vector<v1::SessionStatus>> RawClient::ListSessions(const std
   request.set_pool(pool);
   v1::ListSessionsResponse response;
   KVPOOL_RETURN_IF_ERROR(
-      Call(*stubs_->inspect, &v1::InspectService::Stub::ListSessions, request, &response));
+      CallList(*stubs_->inspect, &v1::InspectService::Stub::ListSessions, request, &response));
   return std::vector<v1::SessionStatus>(response.sessions().begin(), response.sessions().end());
 }
 
 absl::StatusOr<std::vector<v1::BlockStatus>> RawClient::ListBlocks(
     const v1::ListBlocksRequest& request) {
-  grpc::ClientContext context;
-  context.set_deadline(Deadline());
-  context.set_wait_for_ready(true);
-  std::vector<v1::ListBlocksResponse> responses;
-  KVPOOL_RETURN_IF_ERROR(Read(*stubs_->inspect->ListBlocks(&context, request), responses));
-  std::vector<v1::BlockStatus> blocks;
-  for (const v1::ListBlocksResponse& response : responses) {
-    blocks.insert(blocks.end(), response.blocks().begin(), response.blocks().end());
-  }
-  return blocks;
+  v1::ListBlocksResponse response;
+  KVPOOL_RETURN_IF_ERROR(
+      CallList(*stubs_->inspect, &v1::InspectService::Stub::ListBlocks, request, &response));
+  return std::vector<v1::BlockStatus>(response.blocks().begin(), response.blocks().end());
 }
 
 absl::StatusOr<v1::ChecksumLayersResponse> RawClient::ChecksumLayers(

@@ -71,6 +71,19 @@ class CannedDaemon::State {
     return status;
   }
 
+  template <typename Response>
+  grpc::Status ServeList(const std::string& method, const google::protobuf::Message& request,
+                         grpc::ServerWriter<Response>& writer) {
+    std::vector<std::string> responses;
+    grpc::Status status = Serve(method, request, responses);
+    for (const std::string& bytes : responses) {
+      Response response;
+      KVPOOL_CHECK(response.ParseFromString(bytes));
+      writer.Write(response);
+    }
+    return status;
+  }
+
  private:
   mutable Mutex mutex_;
   std::condition_variable_any stopping_;
@@ -87,31 +100,27 @@ class CannedDaemon::State {
     return state_->ServeOne(#method, *request, *response);                      \
   }
 
+#define KVPOOL_CANNED_LIST(method)                                                 \
+  grpc::Status method(grpc::ServerContext*, const v1::method##Request* request,    \
+                      grpc::ServerWriter<v1::method##Response>* writer) override { \
+    return state_->ServeList(#method, *request, *writer);                          \
+  }
+
 class CannedDaemon::Inspect final : public v1::InspectService::Service {
  public:
   explicit Inspect(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   KVPOOL_CANNED(GetDaemon)
-  KVPOOL_CANNED(ListPools)
   KVPOOL_CANNED(GetPool)
   KVPOOL_CANNED(PlanPool)
-  KVPOOL_CANNED(ListSessions)
   KVPOOL_CANNED(GetSession)
   KVPOOL_CANNED(GetBlock)
   KVPOOL_CANNED(ChecksumLayers)
-  KVPOOL_CANNED(ChecksumBlocks)
 
-  grpc::Status ListBlocks(grpc::ServerContext*, const v1::ListBlocksRequest* request,
-                          grpc::ServerWriter<v1::ListBlocksResponse>* writer) override {
-    std::vector<std::string> responses;
-    grpc::Status status = state_->Serve("ListBlocks", *request, responses);
-    for (const std::string& bytes : responses) {
-      v1::ListBlocksResponse response;
-      KVPOOL_CHECK(response.ParseFromString(bytes));
-      writer->Write(response);
-    }
-    return status;
-  }
+  KVPOOL_CANNED_LIST(ListPools)
+  KVPOOL_CANNED_LIST(ListSessions)
+  KVPOOL_CANNED_LIST(ListBlocks)
+  KVPOOL_CANNED_LIST(ChecksumBlocks)
 
  private:
   const std::shared_ptr<State> state_;

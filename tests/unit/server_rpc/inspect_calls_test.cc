@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "server/rpc/list_blocks.h"
+#include "server/rpc/list_calls.h"
 #include "tests/support/catch.h"
 #include "tests/unit/server_rpc/test_server.h"
 
@@ -23,7 +23,7 @@ v1::ListSessionsResponse ListSessions(Connection& connection, const std::string&
   v1::ListSessionsRequest request;
   request.set_pool(pool);
   v1::ListSessionsResponse response;
-  CHECK(CodeOf(Call(*connection.inspect, &Stub::ListSessions, request, response)) == "OK");
+  CHECK(CodeOf(CallList(*connection.inspect, &Stub::ListSessions, request, response)) == "OK");
   return response;
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("Pools are listed and found by name") {
   Connection worker = server.Connect(v1::ROLE_WORKER);
   Alloc(worker, OpenSession(worker), 3);
   v1::ListPoolsResponse pools;
-  REQUIRE(Call(*worker.inspect, &Stub::ListPools, v1::ListPoolsRequest(), pools).ok());
+  REQUIRE(CallList(*worker.inspect, &Stub::ListPools, v1::ListPoolsRequest(), pools).ok());
   REQUIRE(pools.pools_size() == 1);
   v1::GetPoolRequest request;
   request.set_name("main");
@@ -114,7 +114,7 @@ TEST_CASE("PlanPool plans without allocating") {
   request.mutable_spec()->set_dtype("bf17");
   CHECK(CodeOf(Call(*worker.inspect, &Stub::PlanPool, request)) == "INVALID_ARGUMENT");
   v1::ListPoolsResponse pools;
-  REQUIRE(Call(*worker.inspect, &Stub::ListPools, v1::ListPoolsRequest(), pools).ok());
+  REQUIRE(CallList(*worker.inspect, &Stub::ListPools, v1::ListPoolsRequest(), pools).ok());
   CHECK(pools.pools_size() == 1);
 }
 
@@ -140,7 +140,8 @@ TEST_CASE("A worker sees its tenant's sessions, an inspector sees all") {
   CHECK(response.session().tenant() == "tenant-b");
   v1::ListSessionsRequest elsewhere;
   elsewhere.set_pool("other");
-  CHECK(CodeOf(Call(*worker.inspect, &Stub::ListSessions, elsewhere)) == "NOT_FOUND");
+  v1::ListSessionsResponse none;
+  CHECK(CodeOf(CallList(*worker.inspect, &Stub::ListSessions, elsewhere, none)) == "NOT_FOUND");
 }
 
 TEST_CASE("GetSession takes an id's first characters, and lists the blocks held") {
@@ -239,6 +240,51 @@ TEST_CASE("A long list of blocks comes in chunks") {
   for (uint32_t i = 0; i < 8193; ++i) REQUIRE(listing.blocks[i].block_id() == i);
 }
 
+TEST_CASE("A long list of sessions comes in messages that any client takes") {
+  TestServer server;
+  Connection worker = server.Connect(v1::ROLE_WORKER);
+  constexpr int kSessions = 5'000;
+  for (int i = 0; i < kSessions; ++i) {
+    v1::OpenSessionRequest request;
+    request.set_pool("main");
+    request.set_model_id(std::string(1'000, 'm'));
+    REQUIRE(Call(*worker.blocks, &v1::BlockService::Stub::OpenSession, request).ok());
+  }
+  v1::ListSessionsRequest request;
+  grpc::ClientContext context;
+  const auto reader = worker.inspect->ListSessions(&context, request);
+  v1::ListSessionsResponse part;
+  int sessions = 0;
+  int messages = 0;
+  for (; reader->Read(&part); ++messages) {
+    sessions += part.sessions_size();
+    CHECK(part.ByteSizeLong() < (size_t{1} << 20));
+  }
+  CHECK(CodeOf(reader->Finish()) == "OK");
+  CHECK(sessions == kSessions);
+  // All in one message would be over the 4 MiB that a client takes.
+  CHECK(messages > 4);
+}
+
+TEST_CASE("Checksums of as many blocks as a call takes come in messages that any client takes") {
+  TestServer server;
+  Connection operating = server.Connect(v1::ROLE_OPERATOR);
+  Alloc(operating, OpenSession(operating), 1);
+  v1::ChecksumBlocksRequest request;
+  request.set_pool("main");
+  for (int i = 0; i < 65'536; ++i) request.add_block_ids(0);
+  grpc::ClientContext context;
+  const auto reader = operating.inspect->ChecksumBlocks(&context, request);
+  v1::ChecksumBlocksResponse part;
+  uint32_t next = 0;
+  while (reader->Read(&part)) {
+    CHECK(part.ByteSizeLong() < (size_t{1} << 20));
+    for (const v1::BlockChecksum& block : part.blocks()) REQUIRE(block.logical_index() == next++);
+  }
+  CHECK(CodeOf(reader->Finish()) == "OK");
+  CHECK(next == 65'536);
+}
+
 TEST_CASE("Checksums tell equal bytes, and where bytes differ") {
   TestServer server;
   Connection operating = server.Connect(v1::ROLE_OPERATOR);
@@ -256,7 +302,7 @@ TEST_CASE("Checksums tell equal bytes, and where bytes differ") {
   blocks.mutable_block_ids()->Add(0);
   blocks.mutable_block_ids()->Add(1);
   v1::ChecksumBlocksResponse sums;
-  REQUIRE(Call(*operating.inspect, &Stub::ChecksumBlocks, blocks, sums).ok());
+  REQUIRE(CallList(*operating.inspect, &Stub::ChecksumBlocks, blocks, sums).ok());
   REQUIRE(sums.blocks_size() == 3);
   CHECK(sums.blocks(0).block_id() == 2);
   CHECK(sums.blocks(1).logical_index() == 1);
@@ -310,7 +356,9 @@ TEST_CASE("Checksums of what is not there are refused") {
   blocks.set_pool("main");
   blocks.mutable_block_ids()->Add(0);
   blocks.set_layer(2);
-  CHECK(CodeOf(Call(*operating.inspect, &Stub::ChecksumBlocks, blocks)) == "INVALID_ARGUMENT");
+  v1::ChecksumBlocksResponse sums;
+  CHECK(CodeOf(CallList(*operating.inspect, &Stub::ChecksumBlocks, blocks, sums)) ==
+        "INVALID_ARGUMENT");
 }
 
 }  // namespace

@@ -109,6 +109,19 @@ grpc::Status Call(Stub& stub,
   return Call(stub, method, request, response);
 }
 
+// Calls a method that answers with a list in several messages; `response` has all of it.
+template <typename Stub, typename Service, typename Request, typename Response>
+grpc::Status CallList(Stub& stub,
+                      std::unique_ptr<grpc::ClientReader<Response>> (Service::*method)(
+                          grpc::ClientContext*, const Request&),
+                      const Request& request, Response& response) {
+  grpc::ClientContext context;
+  const auto reader = (stub.*method)(&context, request);
+  Response part;
+  while (reader->Read(&part)) response.MergeFrom(part);
+  return reader->Finish();
+}
+
 // Opens a session in "main"; the test fails where that does.
 std::string OpenSession(Connection& connection);
 // Allocates `count` blocks; the test fails where that does.
