@@ -2,9 +2,10 @@
 //
 //   eviction_replay [--small_blocks] [--done=PERCENT] TRACE CAPACITY[,CAPACITY...]...
 //
-// hit_percent: of the blocks accessed, those found. evict_ns: processor time a block evicted, for
-// choosing it and telling the policy. --done hints as done that share of the requests whose last
-// block never comes back.
+// hit_percent: of the blocks accessed, those found. cpu_seconds: processor time of the whole
+// replay.
+// --done hints as done that share of the requests whose last block never comes back. A capacity
+// may be "infinite".
 
 #include <time.h>
 
