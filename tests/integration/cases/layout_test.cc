@@ -25,13 +25,17 @@ TEST_CASE("A worker that expects another layout is refused, with both fingerprin
   Node node(
       {.pools_json =
            "[" + PoolJson("p", 4) + ", " + PoolJson("blocks32", 4, R"(, "block_size": 32)") + ", " +
-           PoolJson("block-major", 4, R"(, "memory_order": "MEMORY_ORDER_BLOCK_MAJOR")") + "]"});
+           PoolJson("block-major", 4, R"(, "memory_order": "MEMORY_ORDER_BLOCK_MAJOR")") + ", " +
+           R"({"name": "layers4", "num_blocks": 4, "num_layers": 4, "num_kv_heads": 2,
+               "head_dim": 16, "dtype": "bf16"}, )" +
+           R"({"name": "fp16", "num_blocks": 4, "num_layers": 2, "num_kv_heads": 2,
+               "head_dim": 16, "dtype": "fp16"}])"});
   const std::string fingerprint = node.Pool("p").layout().fingerprint();
   const auto client = node.Connect();
   v1::OpenSessionRequest request;
   request.set_expected_fingerprint(fingerprint);
   REQUIRE(Said((*RawSession::Open(*client, request))->Close()) == "OK");
-  for (const std::string pool : {"blocks32", "block-major"}) {
+  for (const std::string pool : {"blocks32", "block-major", "layers4", "fp16"}) {
     CAPTURE(pool);
     request.set_pool(pool);
     const auto refused = client->OpenSession(request);
@@ -115,7 +119,9 @@ TEST_CASE("A pool without V has no V to write, and counts no bytes for it") {
   const auto client = node.Connect();
   const auto session = *RawSession::Open(*client, {});
   REQUIRE(session->Alloc(1).ok());
-  CHECK(session->opened().layout().block_bytes() == 2 * 1'024);
+  CHECK(node.Pool().layout().block_bytes() == 2 * 1'024);
+  // Nor are there any: four blocks of two layers' K.
+  CHECK(session->opened().regions(0).size_bytes() == 4 * 2 * 1'024);
   CHECK_FALSE(session->opened().layout().layers(0).has_v());
   CHECK(Said(session->Write(0, 0, v1::SIDE_V, 0, "x")) == "INVALID_ARGUMENT");
   CHECK(Said(session->Write(0, 0, v1::SIDE_K, 0, "x")) == "OK");

@@ -3,9 +3,16 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "core/error.h"
+#include "core/status_macros.h"
+#include "tests/integration/support/log_lines.h"
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/region.h"
+#include "tests/integration/support/worker.h"
 #include "tests/support/catch.h"
+#include "tests/support/eventually.h"
 
 namespace kvpool::test {
 namespace {
@@ -119,20 +126,36 @@ TEST_CASE("An id beyond the pool is refused whoever names it") {
   node.CheckAllIsBack();
 }
 
-TEST_CASE("Releases beyond one's own leave the other holder's reference") {
-  Node node(/*num_blocks=*/4);
+TEST_CASE("Releases beyond one's own leave the other holder's block, and are each logged") {
+  const bool is_traced = GENERATE(false, true);
+  CAPTURE(is_traced);
+  DaemonProcess::Options options{.pools_json = OnePool(4)};
+  if (is_traced) options.environment.emplace_back("KVPOOL_KV_TRACE=1");
+  Node node(std::move(options));
   const auto client = node.Connect();
   const auto first = *RawSession::Open(*client, {});
   const auto second = *RawSession::Open(*client, {});
+  const v1::Blocks own = *first->Alloc(1);
   const v1::Blocks block = *first->Alloc(1);
+  const uint32_t id = block.block_ids(0);
   REQUIRE(second->IncRef(block).ok());
 
   CHECK(Said(first->DecRef(block)) == "OK");
-  CHECK(Said(first->DecRef(block)) == "FAILED_PRECONDITION NOT_HELD");
-  CHECK(Said(first->DecRef(block)) == "FAILED_PRECONDITION NOT_HELD");
-  CHECK(node.eyes().GetBlock("p", block.block_ids(0))->ref_count() == 1);
-  CHECK(node.Pool().held_blocks() == 1);
+  CHECK(Said(first->DecRef(Joined(own, block))) == "FAILED_PRECONDITION NOT_HELD");
+  CHECK(Said(first->DecRef(Joined(own, block))) == "FAILED_PRECONDITION NOT_HELD");
+  CHECK(node.eyes().GetBlock("p", id)->ref_count() == 1);
+  CHECK(node.Pool().held_blocks() == 2);
   node.CheckCounts();
+  node.CheckDrainBeside();
+  CHECK(Said(first->DecRef(own)) == "OK");
+  node.CheckDrainBeside();
+
+  const std::string where = absl::StrCat(" reason=NOT_HELD index=1 block=", id, " trace=\"");
+  const std::string trace = is_traced ? "alloc->1 " : "set KVPOOL_KV_TRACE=1 ";
+  CHECK(Eventually([&] {
+    return CountLines(node.daemon().Log(), {" event=dec_ref_refused ", where, trace}) == 2;
+  }));
+  CHECK(CountLines(node.daemon().Log(), {"event=dec_ref_refused"}) == 2);
   CHECK(Said(second->DecRef(block)) == "OK");
   CHECK(first->Close().ok());
   CHECK(second->Close().ok());
@@ -156,10 +179,21 @@ TEST_CASE("Block 0 is a block like any other") {
   node.CheckAllIsBack();
 }
 
-// Whichever comes first: each block is freed once, and the loser is told one clear thing.
+// What `said`, the answer to letting go of all of 100 blocks, may be beside the session's end:
+// whichever comes first, and one clear thing. The log has nothing of it.
+void CheckLetGo(Node& node, const absl::StatusOr<v1::DecRefResponse>& answer, size_t warnings) {
+  const std::string said = Said(answer);
+  CHECK((said == "OK" || said == "NOT_FOUND SESSION_UNKNOWN"));
+  if (answer.ok()) CHECK(answer->freed() == 100);
+  REQUIRE(node.BecomeFree(100));
+  node.CheckCounts();
+  CHECK(CountWarnings(node.daemon().Log()) == warnings);
+}
+
 TEST_CASE("A session that ends while its blocks are let go frees each block once") {
   constexpr int kRounds = UnlessSanitized(60, 20);
   Node node(/*num_blocks=*/100);
+  const size_t warnings = CountWarnings(node.daemon().Log());
   const auto client = node.Connect();
   const auto other = node.Connect();
   for (int round = 0; round < kRounds; ++round) {
@@ -173,45 +207,99 @@ TEST_CASE("A session that ends while its blocks are let go frees each block once
       v1::DecRefRequest request;
       request.set_session_id(session->id());
       *request.mutable_blocks() = blocks;
-      return Said(other->DecRef(request));
+      return other->DecRef(request);
     });
     if (by_stream) {
       session->Detach();
     } else {
       CHECK(session->Close().ok());
     }
-    const std::string said = let_go.get();
-    CHECK((said == "OK" || said == "NOT_FOUND SESSION_UNKNOWN"));
+    const absl::StatusOr<v1::DecRefResponse> answer = let_go.get();
     // A broken stream leaves this process's claims, which it ends here.
     session->Close().IgnoreError();
-    REQUIRE(node.BecomeFree(100));
-    node.CheckCounts();
+    CheckLetGo(node, answer, warnings);
   }
   node.CheckAllIsBack();
 }
 
-TEST_CASE("Thousands of sessions under one name leave nothing behind") {
-  constexpr int kSessions = UnlessSanitized(3'000, 500);
-  Node node(/*num_blocks=*/8);
-  const auto client = node.Connect();
+TEST_CASE("A worker killed while its blocks are let go frees each block once") {
+  constexpr int kRounds = UnlessSanitized(10, 4);
+  Node node(/*num_blocks=*/100);
+  const size_t warnings = CountWarnings(node.daemon().Log());
+  const auto other = node.Connect();
+  for (int round = 0; round < kRounds; ++round) {
+    CAPTURE(round);
+    Worker worker(node.daemon().worker_socket());
+    v1::DecRefRequest request;
+    request.set_session_id(worker.Ask("id").substr(3));
+    REQUIRE(worker.Ask("alloc-many 100") == "ok");
+    for (uint32_t id = 0; id < 100; ++id) request.mutable_blocks()->add_block_ids(id);
+
+    auto let_go = std::async(std::launch::async, [&] { return other->DecRef(request); });
+    worker.Kill();  // Its connections end with it.
+    CheckLetGo(node, let_go.get(), warnings);
+  }
+  node.CheckAllIsBack();
+}
+
+// So many sessions, one after the other, each with all that a session has.
+absl::Status OpenAndClose(RawClient& client, const std::string& socket, int count) {
   v1::OpenSessionRequest request;
   request.set_client_name("w0");
+  for (int i = 0; i < count; ++i) {
+    KVPOOL_ASSIGN_OR_RETURN(const auto session, RawSession::Open(client, request));
+    KVPOOL_RETURN_IF_ERROR(session->Attach());
+    const uint64_t region_id = session->opened().regions(0).region_id();
+    KVPOOL_RETURN_IF_ERROR(AskForRegion(socket, session->id(), region_id));
+    KVPOOL_ASSIGN_OR_RETURN(const v1::Blocks blocks, session->Alloc(2));
+    KVPOOL_RETURN_IF_ERROR(session->DecRef(First(blocks, 1)).status());
+    KVPOOL_RETURN_IF_ERROR(session->Close());
+  }
+  return absl::OkStatus();
+}
+
+TEST_CASE("Ten thousand sessions under one name leave nothing behind") {
+  constexpr int kSessions = UnlessSanitized(10'000, 500);
+  constexpr int kThreads = 4;
+  Node node(/*num_blocks=*/2 * kThreads);
   uint64_t resident_before = 0;
-  for (int i = 0; i < kSessions; ++i) {
-    const auto session = RawSession::Open(*client, request);
-    REQUIRE(session.ok());
-    const auto blocks = (*session)->Alloc(2);
-    REQUIRE(blocks.ok());
-    REQUIRE((*session)->DecRef(First(*blocks, 1)).ok());
-    REQUIRE((*session)->Close().ok());
+  for (int half = 0; half < 2; ++half) {
+    std::vector<std::future<absl::Status>> results;
+    for (int i = 0; i < kThreads; ++i) {
+      results.push_back(std::async(std::launch::async, [&node, client = node.Connect()] {
+        return OpenAndClose(*client, node.daemon().worker_socket(), kSessions / 2 / kThreads);
+      }));
+    }
+    for (auto& result : results) REQUIRE(Said(result.get()) == "OK");
     // By then what grows once has grown.
-    if (i == kSessions / 2) resident_before = node.daemon().ResidentBytes();
+    if (half == 0) resident_before = node.daemon().ResidentBytes();
   }
   // A session that stayed would be some hundred bytes at least, with its id and name in three
-  // tables: half of them, half a megabyte.
+  // tables: the second half of them, half a megabyte.
   if (!kIsSanitized) {
     CHECK(node.daemon().ResidentBytes() < resident_before + 512 * 1024);
   }
+  node.CheckAllIsBack();
+}
+
+TEST_CASE("A pool that is filled and emptied again and again grows no more after the first times") {
+  constexpr int kCycles = 100;
+  constexpr uint32_t kBlocks = 256;  // Of 4 KiB.
+  Node node(kBlocks);
+  const auto client = node.Connect();
+  uint64_t resident_before = 0;
+  for (int cycle = 1; cycle <= kCycles; ++cycle) {
+    CAPTURE(cycle);
+    const auto session = Value(RawSession::Open(*client, {}));
+    const v1::Blocks blocks = Value(session->Alloc(kBlocks));
+    REQUIRE(Said(session->Fill(blocks, v1::FILL_POISON)) == "OK");
+    REQUIRE(Said(session->DecRef(blocks)) == "OK");
+    REQUIRE(Said(session->Alloc(kBlocks)) == "OK");
+    REQUIRE(Said(session->Close()) == "OK");
+    if (cycle == 5) resident_before = node.daemon().ResidentBytes();
+  }
+  // A fill whose bytes stayed would be a MiB a cycle, a list of its blocks 4 KiB.
+  if (!kIsSanitized) CHECK(node.daemon().ResidentBytes() < resident_before + 384 * 1024);
   node.CheckAllIsBack();
 }
 

@@ -18,19 +18,26 @@ namespace {
 
 constexpr uint64_t kMemoryBytes = 1 << 20;
 
+// Its blocks have 2 KiB each.
+PoolSpec SpecOf(const std::string& name, uint32_t num_blocks) {
+  PoolSpec spec;
+  spec.name = name;
+  spec.num_layers = 1;
+  spec.num_kv_heads = 1;
+  spec.head_dim = 64;
+  spec.num_blocks = num_blocks;
+  return spec;
+}
+
 struct Fixture {
   // A pool of a quarter of the memory, which is all taken at first.
-  explicit Fixture(Duration memory_wait) {
-    auto allocated = memory->Allocate(kMemoryBytes, "others");
+  explicit Fixture(Duration memory_wait) : Fixture(memory_wait, kMemoryBytes, {SpecOf("p", 128)}) {}
+  // Pools, and so much of the memory taken at first.
+  Fixture(Duration memory_wait, uint64_t taken_bytes, std::vector<PoolSpec> pools) {
+    auto allocated = memory->Allocate(taken_bytes, "others");
     REQUIRE(allocated.ok());
     others = *std::move(allocated);
-    PoolSpec spec;
-    spec.name = "p";
-    spec.num_layers = 1;
-    spec.num_kv_heads = 1;
-    spec.head_dim = 64;
-    spec.num_blocks = 128;  // Of 2 KiB each.
-    auto started = Daemon::Start({.config = {.pools = {spec},
+    auto started = Daemon::Start({.config = {.pools = std::move(pools),
                                              .listeners = {{.path = socket,
                                                             .role = v1::ROLE_OPERATOR,
                                                             .tenant = "",
@@ -91,6 +98,18 @@ TEST_CASE(
   CHECK(absl::StrContains(outcome.status.message(), "0 are available of 1048576"));
   CHECK_FALSE(outcome.has_hung_start);
   f.daemon.reset();
+  CHECK_FALSE(std::filesystem::exists(f.socket));
+}
+
+TEST_CASE("Of pools of which one finds no room in time, none keeps its memory") {
+  Fixture f(std::chrono::milliseconds(10), kMemoryBytes / 2, {SpecOf("p", 128), SpecOf("q", 256)});
+  const Daemon::Outcome outcome = f.outcome.get();
+  CHECK(absl::IsResourceExhausted(outcome.status));
+  // The other pool was there: a quarter of the memory is all that is left.
+  CHECK(absl::StrContains(outcome.status.message(), "q needs 524288 bytes"));
+  CHECK(absl::StrContains(outcome.status.message(), "262144 are available of 1048576"));
+  f.daemon.reset();
+  CHECK(f.memory->allocated_bytes() == kMemoryBytes / 2);
   CHECK_FALSE(std::filesystem::exists(f.socket));
 }
 
