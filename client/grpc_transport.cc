@@ -1,5 +1,6 @@
 #include "client/grpc_transport.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -20,6 +21,8 @@ using Stub = v1::BlockService::StubInterface;
 
 constexpr int kReconnectBackoffMs = 100;
 constexpr int kMaxReconnectBackoffMs = 1000;
+// What a daemon that is there needs to greet a connection.
+constexpr std::chrono::milliseconds kGreetingPatience(100);
 // An Alloc of 65,536 blocks answers with 1 MiB at most: 5 bytes an id, 10 a generation.
 constexpr int kMaxMessageBytes = 16 << 20;
 
@@ -48,7 +51,8 @@ class GrpcTransport final : public Transport {
  public:
   GrpcTransport(const std::string& socket, Duration ping_interval, Duration ping_timeout)
       : fd_path_(absl::StrCat(absl::StripPrefix(socket, "unix:"), ".fd")),
-        stub_(v1::BlockService::NewStub(MakeChannel(socket, ping_interval, ping_timeout))) {}
+        channel_(MakeChannel(socket, ping_interval, ping_timeout)),
+        stub_(v1::BlockService::NewStub(channel_)) {}
 
   absl::Status OpenSession(const v1::OpenSessionRequest& request, const CallContext& call,
                            v1::OpenSessionResponse& response) override {
@@ -94,7 +98,7 @@ class GrpcTransport final : public Transport {
       const v1::ReadBlocksRequest& request, const CallContext& call,
       absl::FunctionRef<bool(const v1::ReadBlocksResponse&)> on_message) override {
     grpc::ClientContext context;
-    SetDeadline(context, call);
+    Prepare(context, call);
     const Cancellation::Scope scope(call.cancellation, [&context] { context.TryCancel(); });
     const auto reader = stub_->ReadBlocks(&context, request);
     v1::ReadBlocksResponse response;
@@ -111,7 +115,7 @@ class GrpcTransport final : public Transport {
                            absl::FunctionRef<bool(v1::WriteBlocksRequest&)> next,
                            v1::WriteBlocksResponse& response) override {
     grpc::ClientContext context;
-    SetDeadline(context, call);
+    Prepare(context, call);
     const Cancellation::Scope scope(call.cancellation, [&context] { context.TryCancel(); });
     const auto writer = stub_->WriteBlocks(&context, &response);
     v1::WriteBlocksRequest request;
@@ -128,22 +132,30 @@ class GrpcTransport final : public Transport {
   }
 
  private:
-  static void SetDeadline(grpc::ClientContext& context, const CallContext& call) {
-    context.set_deadline(
-        std::chrono::system_clock::now() +
-        std::chrono::duration_cast<std::chrono::system_clock::duration>(call.timeout));
+  // Sets the deadline, and looks after a connection that broke. gRPC makes it anew by itself, but
+  // reads what comes of that only while somebody waits, and else every 5 s: calls that fail at
+  // once, and the pauses between them, would not notice that the daemon is back.
+  void Prepare(grpc::ClientContext& context, const CallContext& call) const {
+    const auto now = std::chrono::system_clock::now();
+    const auto timeout =
+        std::chrono::duration_cast<std::chrono::system_clock::duration>(call.timeout);
+    context.set_deadline(now + timeout);
+    if (channel_->GetState(/*try_to_connect=*/true) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
+    const std::chrono::system_clock::duration patience = kGreetingPatience;
+    channel_->WaitForConnected(now + std::min(timeout, patience));
   }
 
   template <typename Request, typename Response>
   absl::Status Unary(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                      const Request& request, const CallContext& call, Response& response) {
     grpc::ClientContext context;
-    SetDeadline(context, call);
+    Prepare(context, call);
     const Cancellation::Scope scope(call.cancellation, [&context] { context.TryCancel(); });
     return StatusFromGrpc((stub_.get()->*method)(&context, request, &response));
   }
 
   const std::string fd_path_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::BlockService::Stub> stub_;
 };
 
