@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 build_packages=(
   cmake ninja-build g++ pkg-config ccache
   libabsl-dev libgrpc-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  libspdlog-dev libssl-dev libisal-dev libjsoncpp-dev
+  libspdlog-dev libssl-dev libisal-dev libjsoncpp-dev liblzma-dev
 )
 test_packages=(
   catch2 libbenchmark-dev clang clang-tidy libclang-rt-dev llvm
