@@ -1,9 +1,14 @@
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/support/catch.h"
 #include "tests/support/child_process.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_daemon.h"
 #include "tests/support/temp_dir.h"
 
@@ -19,14 +24,57 @@ void Run(const std::vector<std::string>& command) {
   REQUIRE(child.Wait() == 0);
 }
 
-TEST_CASE("A project elsewhere finds the installed package, builds with it, and uses a daemon") {
+// The one program in README, as it stands there.
+std::string ReadmeWorker() {
+  const std::string first_line = "```cpp\n";
+  std::stringstream readme;
+  readme << std::ifstream(KVPOOL_SOURCE_DIR "/README.md").rdbuf();
+  const std::string text = readme.str();
+  const size_t first = text.find(first_line);
+  REQUIRE(first != std::string::npos);
+  const size_t begin = first + first_line.size();
+  REQUIRE(text.find(first_line, begin) == std::string::npos);
+  return text.substr(begin, text.find("```\n", begin) - begin);
+}
+
+// What README says of it: the first block's K in layer 0 is written, and nothing is held when it
+// has ended.
+void CheckReadmeWorker(const std::string& program) {
+  PoolSpec spec;
+  spec.name = "llama";
+  spec.num_layers = 32;
+  spec.num_kv_heads = 8;
+  spec.head_dim = 128;
+  spec.dtype = "bf16";
+  spec.num_blocks = 4;
+  const test::TempDir directory;
+  const test::FakeDaemon daemon(directory.path().string(), {.spec = spec});
+  test::ChildProcess worker({.arguments = {program, daemon.socket()},
+                             .environment = {},
+                             .stderr_path = "",
+                             .uid = std::nullopt});
+  CHECK(worker.ReadAll() == "OK\n");
+  CHECK(worker.Wait() == 0);
+
+  const SideLayout& k = daemon.layout().layers.front().k;
+  const auto written = daemon.memory().subspan(k.offset_bytes, k.block_bytes);
+  CHECK(std::ranges::count(written, std::byte{1}) == static_cast<std::ptrdiff_t>(written.size()));
+  CHECK(daemon.CallCount("IncRef") == 1);
+  CHECK(test::Eventually([&] { return daemon.SessionCount() == 0; }));
+  CHECK(daemon.FreeCount() == 4);
+}
+
+TEST_CASE("A project elsewhere builds with the installed package, and so does README's worker") {
   const std::string cmake = KVPOOL_CMAKE;
   const test::TempDir directory;
   const std::string prefix = directory.File("prefix");
   const std::string build = directory.File("build");
+  const std::string readme_worker = directory.File("worker.cc");
+  std::ofstream(readme_worker) << ReadmeWorker();
   Run({cmake, "--install", KVPOOL_BUILD_DIR, "--prefix", prefix, "--component", "client"});
   Run({cmake, "-S", KVPOOL_CONSUMER_DIR, "-B", build, "-G", "Ninja",
-       "-DCMAKE_PREFIX_PATH=" + prefix, std::string("-DCMAKE_CXX_COMPILER=") + KVPOOL_COMPILER,
+       "-DCMAKE_PREFIX_PATH=" + prefix, "-DKVPOOL_README_WORKER=" + readme_worker,
+       std::string("-DCMAKE_CXX_COMPILER=") + KVPOOL_COMPILER,
        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Wconversion -Werror",
        std::string("-DCMAKE_CXX_COMPILER_LAUNCHER=") + KVPOOL_LAUNCHER});
   Run({cmake, "--build", build});
@@ -45,6 +93,7 @@ TEST_CASE("A project elsewhere finds the installed package, builds with it, and 
                                .uid = std::nullopt});
   CHECK(consumer.ReadAll() == "POOL_FULL\n");
   CHECK(consumer.Wait() == 0);
+  CheckReadmeWorker(build + "/readme");
 }
 
 }  // namespace
