@@ -4,7 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 #include "tests/integration/support/node.h"
 #include "tests/support/catch.h"
@@ -36,6 +41,25 @@ Run RunDemo(Node& node, const std::vector<std::string>& flags) {
   return run;
 }
 
+// What the table of the demo says in the row of that name.
+std::string Figure(const Run& run, const std::string& row) {
+  for (const absl::string_view line : absl::StrSplit(run.out, '\n')) {
+    absl::string_view rest = absl::StripLeadingAsciiWhitespace(line);
+    if (absl::ConsumePrefix(&rest, row + "  ")) {
+      return std::string(absl::StripAsciiWhitespace(rest));
+    }
+  }
+  return "(no such row)";
+}
+
+double Number(const Run& run, const std::string& row) {
+  double number = 0;
+  const std::string figure = Figure(run, row);
+  CAPTURE(row, figure);
+  CHECK(absl::SimpleAtod(figure.substr(0, figure.find(' ')), &number));
+  return number;
+}
+
 // Llama-3.1-8B's geometry: 2 MiB a block.
 DaemonProcess::Options LlamaPool() {
   return {.pools_json = R"([{"name": "llama", "num_layers": 32, "num_kv_heads": 8, "head_dim": 128,
@@ -49,6 +73,23 @@ TEST_CASE("The demo shares KV between processes without a copy and gets a killed
   CHECK(run.code == 0);
   CHECK(absl::StrContains(run.out,
                           "killed with SIGKILL; the pool has 0 held, 0 quarantined, 64 free"));
+
+  CHECK(Figure(run, "blocks shared") == "4");
+  CHECK(Number(run, "bytes shared") == 4 * (2 << 20));
+  CHECK(Figure(run, "bytes copied by the daemon for it") == "0");
+  // 32 layers of 32.
+  CHECK(Figure(run, "attention heads checked") == "1024");
+  // Of bf16 the error is never none.
+  CHECK(Number(run, "largest relative error") > 0);
+  CHECK(Number(run, "largest relative error") <= 1e-3);
+  // Opening, attaching, allocating or taking, giving back at most each apart, closing: none is for
+  // the bytes.
+  for (const std::string row : {"calls made by prefill", "calls made by decode"}) {
+    CHECK(Number(run, row) >= 4);
+    CHECK(Number(run, row) <= 12);
+  }
+  CHECK(Figure(run, "blocks of the killed worker") == "16");
+  CHECK(Number(run, "time to reclaim them, from its end") > 0);
   node.CheckAllIsBack();
 }
 
