@@ -124,8 +124,7 @@ uint64_t DaemonProcess::AnonymousBytes() const {
   while (std::getline(text, line)) {
     if (line.rfind(name, 0) == 0) return std::stoull(line.substr(name.size())) * 1024;
   }
-  KVPOOL_CHECK(!"no RssAnon");
-  return 0;
+  return 0;  // It has ended.
 }
 
 }  // namespace kvpool::test
