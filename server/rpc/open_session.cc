@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include <spdlog/spdlog.h>
@@ -45,6 +47,18 @@ absl::Status CheckServing(const ServiceContext& context) {
   return absl::OkStatus();
 }
 
+// What a worker that expects another layout compares its own with.
+std::string GeometryText(const PoolLayout& layout) {
+  const PoolSpec& spec = layout.spec;
+  return absl::StrCat(
+      "block_size ", spec.block_size.value_or(0), ", num_layers ", spec.num_layers,
+      ", num_kv_heads ", spec.num_kv_heads, ", head_dim ", spec.head_dim, ", v_head_dim ",
+      spec.v_head_dim, ", dtype '", spec.dtype, "', ", spec.layers.size(),
+      " layers of their own, high_precision_layers ", spec.high_precision_layers,
+      ", raw_token_bytes ", spec.raw_token_bytes,
+      spec.memory_order == MemoryOrder::kBlockMajor ? ", block-major" : ", layer-major");
+}
+
 absl::Status CheckPool(const PoolLayout& layout, const Peer& peer,
                        const v1::OpenSessionRequest& request) {
   const std::vector<std::string>& tenants = layout.spec.tenants;
@@ -55,9 +69,10 @@ absl::Status CheckPool(const PoolLayout& layout, const Peer& peer,
   }
   const std::string& expected = request.expected_fingerprint();
   if (!expected.empty() && expected != layout.fingerprint) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kLayoutMismatch},
-                     absl::StrCat("pool '", layout.spec.name, "' has the fingerprint ",
-                                  layout.fingerprint, ", not the expected ", expected));
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, {.reason = Reason::kLayoutMismatch},
+        absl::StrCat("pool '", layout.spec.name, "' has the fingerprint ", layout.fingerprint,
+                     ", not the expected ", expected, "; it has ", GeometryText(layout)));
   }
   return absl::OkStatus();
 }

@@ -139,6 +139,8 @@ TEST_CASE("A session opens only at the fingerprint that is expected") {
   request.set_expected_fingerprint("feedbeef");
   const grpc::Status status = Open(worker, request);
   CHECK(CodeOf(status) == "FAILED_PRECONDITION LAYOUT_MISMATCH");
+  CHECK(status.error_message().find("block_size 16, num_layers 2, num_kv_heads 1, head_dim 16") !=
+        std::string::npos);
   CHECK(status.error_message().find("feedbeef") != std::string::npos);
   CHECK(status.error_message().find(server.pool().layout().fingerprint) != std::string::npos);
 }
