@@ -35,6 +35,9 @@ else
 fi
 "${run[@]}" "$directory/script" 2>&1 | tee "$directory/output"
 
+# Reflection knows health too, and the call that it tells of works.
+grep -q 'rpc Check ( \.grpc\.health\.v1\.HealthCheckRequest )' "$directory/output"
+grep -q '"status": "SERVING"' "$directory/output"
 # What the lines promise: four blocks held, one after the hand-over, none at the end.
 grep -q '"block_ids"' "$directory/output"
 grep -q '"ref_count": 2' "$directory/output"
