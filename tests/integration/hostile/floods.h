@@ -22,8 +22,8 @@ absl::StatusOr<std::string> FloodWithBadCalls(const std::string& address,
 absl::Status FloodWithStreams(const std::string& address, const std::string& session_id,
                               uint32_t count);
 
-// The longest lists and messages that there may be, and one more. INTERNAL, naming it, where one
-// more is taken.
+// The longest lists and messages that there may be, each wrong in what it holds, and one more.
+// INTERNAL, naming it, where one is answered otherwise.
 absl::Status SendOversize(const std::string& address, const std::string& session_id);
 
 // Opens `count` sessions in pool "p", and how those that were refused were, such as "refused=2

@@ -5,8 +5,10 @@
 #include <map>
 #include <memory>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
@@ -43,6 +45,14 @@ std::vector<const MethodDescriptor*> Methods(const std::vector<std::string>& wit
     }
   }
   return methods;
+}
+
+// Whether an error is the daemon's own, as gRPC's are not: it says why.
+bool HasDetail(const absl::Status& status) {
+  bool has_payload = false;
+  status.ForEachPayload(
+      [&has_payload](absl::string_view, const absl::Cord&) { has_payload = true; });
+  return has_payload;
 }
 
 std::unique_ptr<Message> New(const MethodDescriptor& method) {
@@ -83,7 +93,11 @@ absl::StatusOr<std::string> CallAtRandom(const RandomCallsOptions& options) {
     const std::string path = absl::StrCat("/", method.service()->full_name(), "/", method.name());
     const absl::Status status = caller.Call(path, messages, kDeadline);
     ++counts[absl::StatusCodeToString(status.code())];
-    if (absl::IsUnavailable(status) || (status.ok() && !is_parsable)) {
+    // gRPC answers what is no message, what is too late, and what nobody serves.
+    const bool is_of_grpc =
+        !is_parsable || absl::IsDeadlineExceeded(status) || absl::IsUnimplemented(status);
+    const bool lacks_detail = !status.ok() && !is_of_grpc && !HasDetail(status);
+    if (absl::IsUnavailable(status) || (status.ok() && !is_parsable) || lacks_detail) {
       return absl::InternalError(absl::StrCat("call ", i, ", ", path, ": ", status.ToString()));
     }
   }

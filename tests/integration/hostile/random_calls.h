@@ -21,7 +21,8 @@ struct RandomCallsOptions {
 
 // Calls every method of the three services in turn with random messages, and returns how the calls
 // ended, such as "INVALID_ARGUMENT=12 OK=3". INTERNAL, naming the method, where bytes that are no
-// message of the method's were taken for one, or the daemon did not answer at all.
+// message of the method's were taken for one, an error of the daemon's came without its detail
+// (core/error.h), or the daemon did not answer at all.
 absl::StatusOr<std::string> CallAtRandom(const RandomCallsOptions& options);
 
 }  // namespace kvpool::test
