@@ -48,7 +48,15 @@ Figures Measure(EchoProcess& echo, RawSession& session) {
   return figures;
 }
 
-int CreateAndDelete(const std::shared_ptr<grpc::Channel>& channel, const std::string& name) {
+// A worker that works no more would make the daemon look fast.
+void Require(const grpc::Status& status, const char* call) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s: %s\n", call, status.error_message().c_str());
+  std::abort();
+}
+
+[[noreturn]] void CreateAndDelete(const std::shared_ptr<grpc::Channel>& channel,
+                                  const std::string& name) {
   const auto stub = v1::AdminService::NewStub(channel);
   while (true) {
     v1::CreatePoolRequest create;
@@ -59,12 +67,12 @@ int CreateAndDelete(const std::shared_ptr<grpc::Channel>& channel, const std::st
     create.mutable_spec()->set_memory_bytes(uint64_t{64} << 20);
     v1::CreatePoolResponse created;
     grpc::ClientContext create_context;
-    if (!stub->CreatePool(&create_context, create, &created).ok()) return 1;
+    Require(stub->CreatePool(&create_context, create, &created), "CreatePool");
     v1::DeletePoolRequest remove;
     remove.set_name(name);
     v1::DeletePoolResponse removed;
     grpc::ClientContext delete_context;
-    if (!stub->DeletePool(&delete_context, remove, &removed).ok()) return 1;
+    Require(stub->DeletePool(&delete_context, remove, &removed), "DeletePool");
   }
 }
 
@@ -87,6 +95,7 @@ void RunInterference() {
   }
   for (const auto& worker : workers) KVPOOL_CHECK(worker->ReadLine() == "busy");
   const Figures busy = Measure(echo, session);
+  for (const auto& worker : workers) KVPOOL_CHECK(worker->IsRunning());
   const double usual_p99 = usual.alloc.Percentile(99);
   const double busy_p99 = busy.alloc.Percentile(99);
   Report("-", "Alloc(1) beside 64 workers that fill, read and create pools, p99",
@@ -103,8 +112,8 @@ int BusyWorker(const char* worker_socket, const char* operator_socket, const cha
   std::printf("busy\n");
   std::fflush(stdout);
   if (number % kCreatorEvery == 0) {
-    return CreateAndDelete(grpc::CreateChannel(operator_socket, grpc::InsecureChannelCredentials()),
-                           "made-" + std::to_string(number));
+    CreateAndDelete(grpc::CreateChannel(operator_socket, grpc::InsecureChannelCredentials()),
+                    "made-" + std::to_string(number));
   }
   RawSession session(grpc::CreateChannel(worker_socket, grpc::InsecureChannelCredentials()),
                      "busy");
