@@ -50,18 +50,28 @@ TEST_CASE("One connection has 1,024 calls running at once, and others theirs bes
   request.set_session_id((*session)->id());
   request.set_count(1);
   request.mutable_wait()->set_seconds(3600);  // Cut to what the daemon lets wait.
+  const HeldStreams::Options options{.address = scene.socket(),
+                                     .method = "/kvpool.v1.BlockService/Alloc",
+                                     .message = request.SerializeAsString(),
+                                     .is_last = true,
+                                     .count = kMaxConcurrentStreams + 100};
   {
-    const HeldStreams streams({.address = scene.socket(),
-                               .method = "/kvpool.v1.BlockService/Alloc",
-                               .message = request.SerializeAsString(),
-                               .is_last = true,
-                               .count = kMaxConcurrentStreams + 100});
+    const HeldStreams streams(options);
     CHECK(scene.node().BecomeWaiting(kMaxConcurrentStreams));
     // Some calls pass; what was begun with the others would wait by now.
     for (int i = 0; i < 20; ++i) scene.Check();
     CHECK(scene.node().Pool().waiting_calls() == kMaxConcurrentStreams);
   }
   CHECK(scene.node().BecomeWaiting(0));
+  CHECK(scene.StopsGrowing([&] {
+    for (int i = 0; i < 3; ++i) {
+      {
+        const HeldStreams streams(options);
+        CHECK(scene.node().BecomeWaiting(kMaxConcurrentStreams));
+      }
+      CHECK(scene.node().BecomeWaiting(0));
+    }
+  }));
   CHECK(Said((*session)->Close()) == "OK");
   scene.CheckLast();
 }

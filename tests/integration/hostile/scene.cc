@@ -73,6 +73,19 @@ bool Scene::BecomeQuiet() {
   });
 }
 
+bool Scene::StopsGrowing(const std::function<void()>& round) {
+  constexpr int kMaxRounds = 20;
+  // Under 400 bytes for each of 3,000.
+  constexpr uint64_t kLeastLeak = 1 << 20;
+  for (int i = 0; i < kMaxRounds; ++i) {
+    const uint64_t before = node_.daemon().AnonymousBytes();
+    round();
+    node_.CountMemoryAgain();
+    if (kIsSanitized || node_.daemon().AnonymousBytes() < before + kLeastLeak) return true;
+  }
+  return false;
+}
+
 void Scene::Check() {
   REQUIRE(node_.daemon().process().IsRunning());
   in_open_pool_->Check();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,12 @@ class Scene {
 
   // Waits until the witnesses are alone: nobody else has a session in "p", waits, or has blocks.
   bool BecomeQuiet();
+
+  // Whether a round comes to leave no memory behind in the daemon, after some that make it grow
+  // once: buffers, tables, the heap's holes. From then on CheckLast counts the memory. A round must
+  // be of thousands, so that a leak of each is seen. Sanitizers keep what is freed: one round,
+  // true.
+  bool StopsGrowing(const std::function<void()>& round);
 
   // Checks what nobody may do harm to: the daemon lives, the witnesses work on, the counts add up,
   // and the log is what the daemon wrote. Requires that no call of others is running.

@@ -63,6 +63,10 @@ class Node {
   // free or cached can be had, each once, none held or quarantined. Leaves them free.
   void CheckDrainBeside(const std::string& name = "p");
 
+  // Takes the memory that the daemon has now for what it had at first: after what made it grow
+  // once.
+  void CountMemoryAgain() { before_.anonymous_bytes = Look().anonymous_bytes; }
+
   // Checks what holds after a case, when all that used the daemon has left. It ends the connections
   // that Connect made; no stream may be left on them. Then no session is open;
   // all blocks of each pool are free and can be had, each once; the daemon lives, and has no more
