@@ -4,8 +4,8 @@
 #
 #   readme_test.sh BINARIES
 #
-# BINARIES stands in for build/release/bin. As root it runs in a mount namespace with a /run of its
-# own, so that no daemon of the machine's is met.
+# BINARIES stands in for build/release/bin. As root it runs, where it can, in a mount namespace with
+# a /run of its own, so that no daemon of the machine's is met.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 
@@ -28,9 +28,10 @@ awk '/^## /  { inside = /^## Five minutes/ }
 } >"$directory/script"
 
 export XDG_RUNTIME_DIR=$directory
-if [ "$(id -u)" = 0 ]; then
+if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
   run=(unshare --mount bash -c 'mount -t tmpfs tmpfs /run && exec bash -x "$0"')
 else
+  # Not root, or in a chroot, whose root is no mount: no daemon of the machine's is met there.
   run=(bash -x)
 fi
 "${run[@]}" "$directory/script" 2>&1 | tee "$directory/output"
