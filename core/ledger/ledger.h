@@ -75,8 +75,7 @@ class Ledger {
   //
   // Errors: INVALID_ARGUMENT, more than the pool can ever give, or `wait` and `allow_partial`
   // together; FAILED_PRECONDITION, NOT_HELD or STALE_BLOCK, in `release`; RESOURCE_EXHAUSTED,
-  // QUOTA, POOL_FULL (with what could be had), or LIMIT (too many waiting calls,
-  // or blocks that they release).
+  // QUOTA, POOL_FULL (with what could be had), or LIMIT (too many wait, or would release).
   absl::StatusOr<AllocOutcome> Alloc(const AllocCall& call, TimePoint now);
 
   // The fills of a FillNeeded are over. Where `status` is not OK the call fails with it, and its
@@ -91,8 +90,7 @@ class Ledger {
   // generation, as another session of the tenant passed it on.
   // Errors: FAILED_PRECONDITION, NOT_HELD (no generation given), STALE_BLOCK (another
   // generation), or NOT_LIVE (free or quarantined); PERMISSION_DENIED: another tenant's block;
-  // RESOURCE_EXHAUSTED (LIMIT): a block would have over max_references_per_block, or all too many
-  // sharers; or QUOTA.
+  // RESOURCE_EXHAUSTED, LIMIT (a block's references, or all blocks' sharers) or QUOTA.
   absl::Status IncRef(const IncRefCall& call, TimePoint now);
 
   // Drops a reference for each entry, in order.
