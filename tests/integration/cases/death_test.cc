@@ -145,6 +145,8 @@ TEST_CASE(
 
   CHECK(absl::StartsWith(worker.Ask("alloc 1"), "error NOT_FOUND SESSION_UNKNOWN"));
   CHECK(absl::StartsWith(worker.Ask("alive"), "error "));
+  const int lost = static_cast<int>(client::Notice::Kind::kLost);
+  CHECK(worker.Ask(absl::StrCat("notice ", lost)) == "ok");
   CHECK(worker.Ask("close") == "ok");  // It vouches that it writes no more.
   CHECK(node.BecomeFree(8));
   CHECK(worker.Ask("open p again") == "ok");
@@ -155,7 +157,6 @@ TEST_CASE(
   CHECK(absl::StartsWith(worker.Ask("take " + ref), "error FAILED_PRECONDITION STALE_BLOCK"));
   CHECK(worker.Ask("drop-kept") == "ok");
   CHECK(node.eyes().ListSessions("p")->at(0).references() == 8);
-  const int lost = static_cast<int>(client::Notice::Kind::kLost);
   CHECK(worker.Ask(absl::StrCat("notices ", lost)) == "ok 1");
   CHECK(worker.Leave() == "ok");
   node.CheckAllIsBack();
