@@ -27,6 +27,7 @@ namespace {
 constexpr uint32_t kBatch = 62'500;  // 16 of them are 10^6; under the limit of a call.
 constexpr int64_t kWaitSeconds = 30;
 constexpr size_t kEchoBytes = 38;  // As small as a call on one block.
+constexpr int kWarmUps = 5;        // Touches before a kill.
 
 std::string PoolJson(uint32_t blocks) {
   return R"([{"name": "reclaim", "numLayers": 1, "blockSize": 1, "dtype": "raw",)"
@@ -55,11 +56,18 @@ class Bystander {
     for (int i = 0; i < calls; ++i) Touch(touches);
     return touches;
   }
+  // Returns when it is at it: what happens next falls on either kind of call.
   void Start() {
     stop_ = false;
+    is_warm_ = false;
     thread_ = std::jthread([this] {
+      Touches ignored;
+      for (int i = 0; i < kWarmUps; ++i) Touch(ignored);
+      is_warm_ = true;
+      is_warm_.notify_one();
       while (!stop_) Touch(meanwhile_);
     });
+    is_warm_.wait(false);
   }
   void Stop() {
     stop_ = true;
@@ -82,6 +90,7 @@ class Bystander {
   EchoProcess echo_;
   RawSession& session_;
   const v1::Blocks block_;
+  std::atomic<bool> is_warm_ = false;
   std::atomic<bool> stop_ = false;
   Touches meanwhile_;
   std::jthread thread_;
