@@ -20,7 +20,7 @@ deploy/setup.sh test
 unset KVPOOL_SOCKET KVPOOL_KV_TRACE KVPOOL_KV_POISON
 
 steps=("$@")
-[ "${#steps[@]}" -gt 0 ] || steps=(dev tsan asan)
+[ "${#steps[@]}" -gt 0 ] || steps=(dev clang tsan asan)
 
 for step in "${steps[@]}"; do
   echo "test: $step"
