@@ -1,9 +1,13 @@
 #include "core/ledger/eviction/candidates.h"
 
+#include "core/check.h"
+
 namespace kvpool {
 
 void Candidates::Add(BlockId block) {
-  const BlockNote& note = notes_[ToIndex(block)];
+  BlockNote& note = notes_[ToIndex(block)];
+  KVPOOL_CHECK(note.is_known && !note.is_candidate);
+  note.is_candidate = true;
   const auto group = static_cast<size_t>(note.group);
   if (ToIndex(note.tenant) >= tenants_.size()) tenants_.resize(ToIndex(note.tenant) + 1);
   trees_of_all_.Insert(all_[group], block);
@@ -11,7 +15,9 @@ void Candidates::Add(BlockId block) {
 }
 
 void Candidates::Remove(BlockId block) {
-  const BlockNote& note = notes_[ToIndex(block)];
+  BlockNote& note = notes_[ToIndex(block)];
+  KVPOOL_CHECK(note.is_candidate);
+  note.is_candidate = false;
   const auto group = static_cast<size_t>(note.group);
   trees_of_all_.Remove(all_[group], block);
   trees_of_tenants_.Remove(tenants_[ToIndex(note.tenant)][group], block);

@@ -22,9 +22,19 @@ class Candidates {
   Candidates(const Candidates&) = delete;
   Candidates& operator=(const Candidates&) = delete;
 
-  // Between the two, what the block's note says of its last use, tenant and group stays.
+  // Makes a known block a candidate, or one no more. Between the two, what the block's note says
+  // of its last use, tenant and group changes by Update alone.
   void Add(BlockId block);
   void Remove(BlockId block);
+  // Changes the note by `change(BlockNote&)`; a candidate stays one, in its new place.
+  template <typename Change>
+  void Update(BlockId block, const Change& change) {
+    BlockNote& note = notes_[ToIndex(block)];
+    const bool is_candidate = note.is_candidate;
+    if (is_candidate) Remove(block);
+    change(note);
+    if (is_candidate) Add(block);
+  }
 
   // The candidate of the group that was used longest ago: the tenant's, or of all where `tenant`
   // is kNoTenant; of those whose stamp is at least `first`. kNoBlock where there is none.

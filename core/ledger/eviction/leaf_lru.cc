@@ -12,27 +12,14 @@ void LeafLru::AddBlock(BlockId block, TenantSlot tenant, uint64_t prefix, TimePo
 }
 
 void LeafLru::UseBlock(BlockId block, TimePoint now) {
-  BlockNote& note = notes_[ToIndex(block)];
-  KVPOOL_CHECK(note.is_known);
+  KVPOOL_CHECK(notes_[ToIndex(block)].is_known);
   clock_.Advance(now);
-  if (note.is_candidate) candidates_.Remove(block);
-  note.last_use = clock_.Stamp();
-  if (note.is_candidate) candidates_.Add(block);
+  candidates_.Update(block, [this](BlockNote& note) { note.last_use = clock_.Stamp(); });
 }
 
-void LeafLru::AddCandidate(BlockId block) {
-  BlockNote& note = notes_[ToIndex(block)];
-  KVPOOL_CHECK(note.is_known && !note.is_candidate);
-  candidates_.Add(block);
-  note.is_candidate = true;
-}
+void LeafLru::AddCandidate(BlockId block) { candidates_.Add(block); }
 
-void LeafLru::RemoveCandidate(BlockId block) {
-  BlockNote& note = notes_[ToIndex(block)];
-  KVPOOL_CHECK(note.is_candidate);
-  candidates_.Remove(block);
-  note.is_candidate = false;
-}
+void LeafLru::RemoveCandidate(BlockId block) { candidates_.Remove(block); }
 
 void LeafLru::HintDone(BlockId block) { KVPOOL_CHECK(notes_[ToIndex(block)].is_known); }
 

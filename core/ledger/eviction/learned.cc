@@ -39,38 +39,24 @@ void Learned::AddBlock(BlockId block, TenantSlot tenant, uint64_t prefix, TimePo
 }
 
 void Learned::UseBlock(BlockId block, TimePoint now) {
-  BlockNote& note = notes_[ToIndex(block)];
-  KVPOOL_CHECK(note.is_known);
+  KVPOOL_CHECK(notes_[ToIndex(block)].is_known);
   clock_.Advance(now);
-  if (note.is_candidate) candidates_.Remove(block);
-  const UseStamp previous_use = std::exchange(note.last_use, clock_.Stamp());
-  EndByReuse(note.is_seen_again, previous_use);
-  histogram(/*is_seen_again=*/true).BeginUse(clock_.now_ms());
-  note.is_seen_again = true;
-  note.group = CandidateGroup::kSeenAgain;
-  if (note.is_candidate) candidates_.Add(block);
+  candidates_.Update(block, [this](BlockNote& note) {
+    const UseStamp previous_use = std::exchange(note.last_use, clock_.Stamp());
+    EndByReuse(note.is_seen_again, previous_use);
+    histogram(/*is_seen_again=*/true).BeginUse(clock_.now_ms());
+    note.is_seen_again = true;
+    note.group = CandidateGroup::kSeenAgain;
+  });
 }
 
-void Learned::AddCandidate(BlockId block) {
-  BlockNote& note = notes_[ToIndex(block)];
-  KVPOOL_CHECK(note.is_known && !note.is_candidate);
-  candidates_.Add(block);
-  note.is_candidate = true;
-}
+void Learned::AddCandidate(BlockId block) { candidates_.Add(block); }
 
-void Learned::RemoveCandidate(BlockId block) {
-  BlockNote& note = notes_[ToIndex(block)];
-  KVPOOL_CHECK(note.is_candidate);
-  candidates_.Remove(block);
-  note.is_candidate = false;
-}
+void Learned::RemoveCandidate(BlockId block) { candidates_.Remove(block); }
 
 void Learned::HintDone(BlockId block) {
-  BlockNote& note = notes_[ToIndex(block)];
-  KVPOOL_CHECK(note.is_known);
-  if (note.is_candidate) candidates_.Remove(block);
-  note.group = CandidateGroup::kDone;
-  if (note.is_candidate) candidates_.Add(block);
+  KVPOOL_CHECK(notes_[ToIndex(block)].is_known);
+  candidates_.Update(block, [](BlockNote& note) { note.group = CandidateGroup::kDone; });
 }
 
 void Learned::ForgetEvicted(BlockId block, TimePoint now) {

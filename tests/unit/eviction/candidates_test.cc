@@ -18,6 +18,7 @@ struct Fixture {
     note.last_use = FirstStampOf(block);
     note.tenant = tenant;
     note.group = group;
+    note.is_known = true;
     candidates.Add(BlockId{block});
   }
 };
