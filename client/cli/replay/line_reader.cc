@@ -73,7 +73,10 @@ absl::StatusOr<LineReader> LineReader::Open(const std::string& path) {
   std::array<unsigned char, kXzMagic.size()> start{};
   const bool is_xz =
       std::fread(start.data(), 1, start.size(), file.get()) == start.size() && start == kXzMagic;
-  std::rewind(file.get());
+  if (std::fseek(file.get(), 0, SEEK_SET) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot read ", path, " from its start: ", std::strerror(errno)));
+  }
   LineReader reader(path, std::move(file));
   if (is_xz) reader.xz_.reset(new XzDecoder());
   return reader;
