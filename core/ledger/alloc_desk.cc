@@ -18,6 +18,16 @@ int64_t UnfilledOf(const Session& session) {
   return int64_t{session.guarantee} - session.held_blocks;
 }
 
+Demand DemandOf(const WaitingCall& call) {
+  return {.count = call.count,
+          .fill = call.fill,
+          .release = call.release,
+          .prefix = call.prefix.has_value() ? &*call.prefix : nullptr,
+          .max_new_blocks = call.max_new_blocks,
+          .key = call.key,
+          .request = call.request};
+}
+
 absl::Status AbortedError() {
   return absl::AbortedError("a repeat of the call, under the same key, took its place");
 }
@@ -26,19 +36,21 @@ absl::Status AbortedError() {
 
 absl::StatusOr<AllocOutcome> AllocDesk::Alloc(Session& session, const AllocCall& call,
                                               TimePoint now) {
-  KVPOOL_RETURN_IF_ERROR(CheckArguments(call));
+  KVPOOL_RETURN_IF_ERROR(CheckArguments(session, call));
   const uint64_t request = call.idempotency_key == 0 ? 0 : KeyedCalls::Hash(call);
   KVPOOL_ASSIGN_OR_RETURN(const std::optional<AllocOutcome> repeated,
                           Repeat(session, call, request, now));
   if (repeated.has_value()) return *repeated;
-  const absl::StatusOr<uint32_t> count = JudgeReclaiming(session, call, now);
-  if (count.ok()) {
-    const Demand demand = {.count = *count,
-                           .fill = call.fill,
-                           .release = call.release,
-                           .key = call.idempotency_key,
-                           .request = request};
-    AllocOutcome outcome = Give(session, demand, PendingId{}, now);
+  const Demand demand = {.count = call.count,
+                         .fill = call.fill,
+                         .release = call.release,
+                         .prefix = call.prefix,
+                         .max_new_blocks = call.max_new_blocks,
+                         .key = call.idempotency_key,
+                         .request = request};
+  const absl::StatusOr<Grant> grant = JudgeReclaiming(session, call, demand, now);
+  if (grant.ok()) {
+    AllocOutcome outcome = grants_.Give(session, demand, *grant, PendingId{}, now);
     if (outcome.pending != PendingId{}) return outcome;
     // What `release` freed beyond the call's need is for those who wait.
     Serve(now);
@@ -46,12 +58,12 @@ absl::StatusOr<AllocOutcome> AllocDesk::Alloc(Session& session, const AllocCall&
     if (demand.key != 0) keys_.Remember(session, demand.key, request, outcome.answer);
     return outcome;
   }
-  const bool waits = call.may_wait() && GetErrorDetail(count.status()).reason == Reason::kPoolFull;
-  if (!waits) return count.status();
+  const bool waits = call.may_wait() && GetErrorDetail(grant.status()).reason == Reason::kPoolFull;
+  if (!waits) return grant.status();
   return Wait(session, call, request, now);
 }
 
-absl::Status AllocDesk::CheckArguments(const AllocCall& call) const {
+absl::Status AllocDesk::CheckArguments(const Session& session, const AllocCall& call) const {
   const LedgerOptions& options = state_.options;
   if (call.count > options.num_blocks) {
     return MakeError(absl::StatusCode::kInvalidArgument, {},
@@ -67,7 +79,9 @@ absl::Status AllocDesk::CheckArguments(const AllocCall& call) const {
     return MakeError(absl::StatusCode::kInvalidArgument, {},
                      "wait and allow_partial exclude each other");
   }
-  return absl::OkStatus();
+  if (call.prefix == nullptr) return absl::OkStatus();
+  KVPOOL_CHECK(call.queue == WaitQueue::kAdmit && call.release.empty() && !call.allow_partial);
+  return SessionTable::RequireModel(session);
 }
 
 absl::StatusOr<std::optional<AllocOutcome>> AllocDesk::Repeat(Session& session,
@@ -100,84 +114,26 @@ AllocOutcome AllocDesk::TakePlace(Session& session, PendingId first, const Alloc
   return {.pending = id, .answer = {}};
 }
 
-absl::StatusOr<uint32_t> AllocDesk::JudgeReclaiming(Session& session, const AllocCall& call,
-                                                    TimePoint now) {
+absl::StatusOr<Grant> AllocDesk::JudgeReclaiming(Session& session, const AllocCall& call,
+                                                 const Demand& demand, TimePoint now) {
   while (true) {
     KVPOOL_ASSIGN_OR_RETURN(const DropEffect effect,
                             state_.references.CheckDrop(session, call.release));
     const bool is_first = state_.waits.is_clear(call.queue);
-    absl::StatusOr<uint32_t> count =
-        allowance_.Judge(session, call.count, call.allow_partial, effect, is_first);
-    const bool is_short = !count.ok() || *count < call.count;
-    if (!is_short || !reclaimer_.has_work()) return count;
+    KVPOOL_ASSIGN_OR_RETURN(Grant grant, grants_.Plan(session, demand));
+    const absl::StatusOr<uint32_t> count = allowance_.Judge(
+        session, grant.taken(), call.allow_partial, effect, is_first, grant.effect.shared);
+    const bool is_short = !count.ok() || *count < grant.taken();
+    if (!is_short || !reclaimer_.has_work()) {
+      if (!count.ok()) return count.status();
+      // Partial ones have no prefix.
+      if (is_short) grant.new_count = *count;
+      return grant;
+    }
     reclaimer_.Run(state_.options.limits.reclaim_slice, now);
     // What came free is for those who wait before this call, then for it.
     Serve(now, call.queue);
   }
-}
-
-AllocOutcome AllocDesk::Give(Session& session, const Demand& demand, PendingId id, TimePoint now) {
-  const Cause cause = {"Alloc", session.id, now};
-  for (const BlockRef& ref : demand.release) state_.claims.Drop(session, ref.block, cause);
-  AllocAnswer answer;
-  answer.blocks.reserve(demand.count);
-  FillPlan plan;
-  const Fill fill = demand.fill == Fill::kUnspecified ? state_.options.fill_on_alloc : demand.fill;
-  for (uint32_t i = 0; i < demand.count; ++i) {
-    answer.blocks.push_back(state_.references.Take(session, fill, plan, cause));
-  }
-  if (!plan.is_empty()) return BeginFill(session, demand, std::move(plan), std::move(answer), id);
-  return {.pending = {}, .answer = std::move(answer)};
-}
-
-AllocOutcome AllocDesk::BeginFill(Session& session, const Demand& demand, FillPlan plan,
-                                  AllocAnswer answer, PendingId id) {
-  const bool is_new = id == PendingId{};
-  if (is_new) id = state_.NextPending();
-  PendingFill fill = {.session = session.id,
-                      .answer_to = id,
-                      .answer = std::move(answer),
-                      .key = demand.key,
-                      .request = demand.request,
-                      .filled = plan.zero};
-  fill.filled.insert(fill.filled.end(), plan.poison.begin(), plan.poison.end());
-  for (const BlockId block : fill.filled) state_.references.SetKnown(block, false);
-  pins_.BeginFill(id, fill.filled);
-  state_.fills.emplace(id, std::move(fill));
-  state_.events.emplace_back(
-      FillNeeded{.id = id, .zero = std::move(plan.zero), .poison = std::move(plan.poison)});
-  state_.sessions.BeginRunning(session);
-  session.pending.insert(id);
-  if (demand.key != 0) session.pending_keys[demand.key] = id;
-  return {.pending = id, .answer = {}};
-}
-
-void AllocDesk::FillDone(PendingId id, const absl::Status& status, TimePoint now) {
-  const auto found = state_.fills.find(id);
-  KVPOOL_CHECK(found != state_.fills.end());
-  PendingFill fill = std::move(found->second);
-  state_.fills.erase(found);
-  if (status.ok()) {
-    for (const BlockId block : fill.filled) state_.references.SetKnown(block, true);
-  }
-  Session* session = state_.sessions.Find(fill.session);
-  const bool is_answered = session == nullptr || !session->is_live;
-  if (!is_answered && !status.ok()) {
-    for (const BlockRef& ref : fill.answer.blocks) {
-      if (!state_.references.CheckHeld(*session, ref, 0).ok()) continue;
-      state_.claims.Drop(*session, ref.block, {"fill failed", session->id, now});
-    }
-  }
-  pins_.EndFill(id, fill.session, now);
-  if (is_answered) return;
-  Forget(*session, id, fill.key, now);
-  if (!status.ok()) {
-    state_.events.emplace_back(AllocDone{fill.answer_to, status});
-    return;
-  }
-  fill.answer.available = allowance_.Available(*session);
-  if (fill.key != 0) keys_.Remember(*session, fill.key, fill.request, fill.answer);
-  state_.events.emplace_back(AllocDone{fill.answer_to, std::move(fill.answer)});
 }
 
 absl::StatusOr<AllocOutcome> AllocDesk::Wait(Session& session, const AllocCall& call,
@@ -187,12 +143,13 @@ absl::StatusOr<AllocOutcome> AllocDesk::Wait(Session& session, const AllocCall& 
     return MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
                      absl::StrCat(limits.max_waiting_calls, " calls wait already"));
   }
-  const size_t offered = state_.waits.offered_count() + call.release.size();
-  if (offered > limits.max_offered_blocks) {
-    return MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
-                     absl::StrCat("calls that wait would release ", offered, " blocks with the ",
-                                  call.release.size(), " of this one, at most ",
-                                  limits.max_offered_blocks, " are possible"));
+  const size_t named = call.prefix == nullptr ? call.release.size() : call.prefix->blocks.size();
+  const size_t all_named = state_.waits.named_count() + named;
+  if (all_named > limits.max_named_blocks) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
+        absl::StrCat("calls that wait would name ", all_named, " blocks and keys with the ", named,
+                     " of this one, at most ", limits.max_named_blocks, " are possible"));
   }
   const PendingId id = state_.NextPending();
   WaitingCall waiting;
@@ -202,6 +159,8 @@ absl::StatusOr<AllocOutcome> AllocDesk::Wait(Session& session, const AllocCall& 
   waiting.count = call.count;
   waiting.fill = call.fill;
   waiting.release.assign(call.release.begin(), call.release.end());
+  if (call.prefix != nullptr) waiting.prefix = *call.prefix;
+  waiting.max_new_blocks = call.max_new_blocks;
   waiting.key = call.idempotency_key;
   waiting.request = request;
   waiting.deadline = now + std::min(*call.wait, limits.max_wait);
@@ -232,7 +191,7 @@ void AllocDesk::Serve(TimePoint now, WaitQueue last) {
 
 bool AllocDesk::ServeGuaranteed(TimePoint now) {
   const auto room = [this](TenantSlot tenant) {
-    const uint32_t free = state_.references.blocks().free_count();
+    const uint32_t free = state_.references.blocks().obtainable_count();
     return tenant == kNoTenant ? free : std::min(free, allowance_.QuotaRoom(tenant, {}));
   };
   while (true) {
@@ -247,32 +206,36 @@ bool AllocDesk::ServeGuaranteed(TimePoint now) {
 
 bool AllocDesk::ServeOne(WaitingCall& call, bool is_first, TimePoint now) {
   Session& session = state_.sessions.at(call.session);
-  const absl::StatusOr<DropEffect>& effect = EffectOf(call);
-  if (effect.ok() && allowance_.IsFull(session, call.count, *effect, is_first)) return false;
-  const absl::StatusOr<uint32_t> count =
-      effect.ok()
-          ? allowance_.Judge(session, call.count, /*allow_partial=*/false, *effect, is_first)
-          : absl::StatusOr<uint32_t>(effect.status());
-  if (!count.ok()) {
-    // One whose turn it is not keeps its place: what is wrong may be right by then.
-    if (!is_first) return false;
-    const PendingId id = call.id;
-    Leave(session, id, now);
-    state_.events.emplace_back(AllocDone{id, count.status()});
+  const absl::StatusOr<std::optional<Grant>> grant = JudgeWaiting(call, session, is_first);
+  if (grant.ok() && !grant->has_value()) return false;
+  // One whose turn it is not keeps its place: what is wrong may be right by then.
+  if (!grant.ok() && !is_first) return false;
+  const WaitingCall served = Leave(session, call.id, now);
+  if (!grant.ok()) {
+    state_.events.emplace_back(AllocDone{served.id, grant.status()});
     return true;
   }
-  const WaitingCall served = Leave(session, call.id, now);
-  const Demand demand = {.count = served.count,
-                         .fill = served.fill,
-                         .release = served.release,
-                         .key = served.key,
-                         .request = served.request};
-  AllocOutcome outcome = Give(session, demand, served.id, now);
+  AllocOutcome outcome = grants_.Give(session, DemandOf(served), **grant, served.id, now);
   if (outcome.pending != PendingId{}) return true;
   outcome.answer.available = allowance_.Available(session);
   if (served.key != 0) keys_.Remember(session, served.key, served.request, outcome.answer);
   state_.events.emplace_back(AllocDone{served.id, std::move(outcome.answer)});
   return true;
+}
+
+absl::StatusOr<std::optional<Grant>> AllocDesk::JudgeWaiting(WaitingCall& call,
+                                                             const Session& session,
+                                                             bool is_first) {
+  KVPOOL_ASSIGN_OR_RETURN(const DropEffect effect, EffectOf(call));
+  KVPOOL_ASSIGN_OR_RETURN(Grant grant, grants_.Plan(session, DemandOf(call)));
+  const uint32_t count = grant.taken();
+  // An error takes longer to make than all the rest.
+  if (allowance_.IsFull(session, count, effect, is_first, grant.effect.shared)) return std::nullopt;
+  KVPOOL_RETURN_IF_ERROR(
+      allowance_
+          .Judge(session, count, /*allow_partial=*/false, effect, is_first, grant.effect.shared)
+          .status());
+  return grant;
 }
 
 const absl::StatusOr<DropEffect>& AllocDesk::EffectOf(WaitingCall& call) {
@@ -333,10 +296,12 @@ void AllocDesk::EndWait(PendingId id, TimePoint now) {
   WaitingCall& call = *state_.waits.Find(id);
   Session& session = state_.sessions.at(call.session);
   const absl::StatusOr<DropEffect>& effect = EffectOf(call);
-  const absl::Status status =
-      effect.ok() ? Allowance::FullError(
-                        call.count, allowance_.Room(session, *effect, state_.waits.is_front(call)))
-                  : Allowance::FullError(call.count, 0);
+  const absl::StatusOr<Grant> grant = grants_.Plan(session, DemandOf(call));
+  uint32_t room = 0;
+  if (effect.ok() && grant.ok()) {
+    room = allowance_.Room(session, *effect, state_.waits.is_front(call), grant->effect.shared);
+  }
+  const absl::Status status = Allowance::FullError(grant.ok() ? grant->taken() : call.count, room);
   Leave(session, id, now);
   state_.events.emplace_back(AllocDone{id, status});
 }
@@ -347,7 +312,7 @@ bool AllocDesk::Abandon(Session& session, PendingId id, const absl::Status& stat
     Leave(session, id, now);
   } else if (const auto fill = state_.fills.find(id); fill != state_.fills.end()) {
     answer_to = fill->second.answer_to;
-    Forget(session, id, fill->second.key, now);
+    grants_.Forget(session, id, fill->second.key, now);
   } else {
     return false;
   }
@@ -358,14 +323,8 @@ bool AllocDesk::Abandon(Session& session, PendingId id, const absl::Status& stat
 WaitingCall AllocDesk::Leave(Session& session, PendingId id, TimePoint now) {
   WaitingCall call = state_.waits.Remove(id);
   if (call.has_guarantee) state_.guaranteed_waits.Remove(call.number);
-  Forget(session, id, call.key, now);
+  grants_.Forget(session, id, call.key, now);
   return call;
-}
-
-void AllocDesk::Forget(Session& session, PendingId id, uint64_t key, TimePoint now) {
-  session.pending.erase(id);
-  if (key != 0) session.pending_keys.erase(key);
-  if (session.is_live) state_.sessions.EndRunning(session, now);
 }
 
 }  // namespace kvpool

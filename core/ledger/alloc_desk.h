@@ -1,13 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <optional>
 
 #include "absl/status/statusor.h"
 
 #include "core/ledger/allowance.h"
+#include "core/ledger/grant_desk.h"
 #include "core/ledger/keyed_calls.h"
-#include "core/ledger/pin_desk.h"
 #include "core/ledger/reclaimer.h"
 #include "core/ledger/state.h"
 
@@ -18,15 +18,14 @@ namespace kvpool {
 class AllocDesk {
  public:
   // The arguments must outlive it.
-  AllocDesk(LedgerState& state, KeyedCalls& keys, Reclaimer& reclaimer, PinDesk& pins)
-      : state_(state), keys_(keys), reclaimer_(reclaimer), pins_(pins) {}
+  AllocDesk(LedgerState& state, KeyedCalls& keys, Reclaimer& reclaimer, GrantDesk& grants)
+      : state_(state), keys_(keys), reclaimer_(reclaimer), grants_(grants) {}
 
   AllocDesk(const AllocDesk&) = delete;
   AllocDesk& operator=(const AllocDesk&) = delete;
 
   // Requires ids in range.
   absl::StatusOr<AllocOutcome> Alloc(Session& session, const AllocCall& call, TimePoint now);
-  void FillDone(PendingId id, const absl::Status& status, TimePoint now);
   // Withdraws a waiting call. False where no such call waits.
   bool Cancel(PendingId id, TimePoint now);
   // What members claim of the session's has changed: what its waiting calls release is judged anew.
@@ -38,38 +37,32 @@ class AllocDesk {
   // Answers a pending call of a session that ended. False where no such call is pending.
   bool Abandon(Session& session, PendingId id, const absl::Status& status, TimePoint now);
 
+  // As Allowance's.
+  absl::Status CheckAdd(const Session& session, const AddEffect& effect) const {
+    return allowance_.CheckAdd(session, effect);
+  }
   // What the session could allocate now.
   uint32_t Available(const Session& session) const { return allowance_.Available(session); }
 
  private:
-  // What is asked for, waiting or not.
-  struct Demand {
-    uint32_t count = 0;
-    Fill fill{};
-    std::span<const BlockRef> release;
-    uint64_t key = 0;
-    uint64_t request = 0;
-  };
-
-  absl::Status CheckArguments(const AllocCall& call) const;
+  absl::Status CheckArguments(const Session& session, const AllocCall& call) const;
   // Answers a call whose key is known; absent where it is not.
   absl::StatusOr<std::optional<AllocOutcome>> Repeat(Session& session, const AllocCall& call,
                                                      uint64_t request, TimePoint now);
   AllocOutcome TakePlace(Session& session, PendingId first, const AllocCall& call, TimePoint now);
 
-  // As Allowance::Judge, after reclaiming what ended sessions hold as far as needed.
-  absl::StatusOr<uint32_t> JudgeReclaiming(Session& session, const AllocCall& call, TimePoint now);
-  // Does what was judged possible. `id` is 0 where nobody waits for the answer yet; the outcome
-  // is pending where blocks are to be filled.
-  AllocOutcome Give(Session& session, const Demand& demand, PendingId id, TimePoint now);
-  AllocOutcome BeginFill(Session& session, const Demand& demand, FillPlan plan, AllocAnswer answer,
-                         PendingId id);
+  // What to give, after reclaiming what ended sessions hold as far as needed.
+  absl::StatusOr<Grant> JudgeReclaiming(Session& session, const AllocCall& call,
+                                        const Demand& demand, TimePoint now);
 
   absl::StatusOr<AllocOutcome> Wait(Session& session, const AllocCall& call, uint64_t request,
                                     TimePoint now);
   // Serves the first waiting call that its session's guarantee lets pass; false: there is none.
   bool ServeGuaranteed(TimePoint now);
   bool ServeOne(WaitingCall& call, bool is_first, TimePoint now);
+  // What to give; absent where it must wait on.
+  absl::StatusOr<std::optional<Grant>> JudgeWaiting(WaitingCall& call, const Session& session,
+                                                    bool is_first);
   const absl::StatusOr<DropEffect>& EffectOf(WaitingCall& call);
   // Finds out what the call's `release` would do, and what the call needs by that.
   void Evaluate(WaitingCall& call);
@@ -77,12 +70,11 @@ class AllocDesk {
   void Refresh();
   // Takes a call out of the queues; it is not pending any more.
   WaitingCall Leave(Session& session, PendingId id, TimePoint now);
-  void Forget(Session& session, PendingId id, uint64_t key, TimePoint now);
 
   LedgerState& state_;
   KeyedCalls& keys_;
   Reclaimer& reclaimer_;
-  PinDesk& pins_;
+  GrantDesk& grants_;
   const Allowance allowance_{state_};
 };
 

@@ -13,9 +13,10 @@ uint32_t Less(uint32_t a, uint64_t b) { return a > b ? static_cast<uint32_t>(a -
 
 }  // namespace
 
-uint32_t Allowance::Room(const Session& session, const DropEffect& effect, bool is_first) const {
-  const uint32_t free = state_.references.blocks().free_count();
-  const uint32_t let_go = session.held_blocks - effect.let_go;
+uint32_t Allowance::Room(const Session& session, const DropEffect& effect, bool is_first,
+                         uint32_t shared) const {
+  const uint32_t free = state_.references.blocks().obtainable_count();
+  const uint32_t let_go = session.held_blocks - effect.let_go + shared;
   // Blocks that it frees and takes again count as held when the rest is taken from the others.
   const uint32_t own = Less(session.guarantee, let_go + effect.freed);
   if (!is_first) {
@@ -29,14 +30,17 @@ uint32_t Allowance::Room(const Session& session, const DropEffect& effect, bool 
 uint32_t Allowance::QuotaRoom(TenantSlot tenant, const DropEffect& effect) const {
   const uint32_t quota = state_.options.max_blocks_per_tenant;
   if (quota == 0) return state_.options.num_blocks;
-  return Less(quota, state_.tenants.used_blocks(tenant) - effect.freed);
+  // Its cached blocks make room for it.
+  const uint32_t used =
+      state_.tenants.used_blocks(tenant) - state_.tenants.cached_blocks(tenant) - effect.freed;
+  return Less(quota, used);
 }
 
 absl::StatusOr<uint32_t> Allowance::Judge(const Session& session, uint32_t count,
                                           bool allow_partial, const DropEffect& effect,
-                                          bool is_first) const {
+                                          bool is_first, uint32_t shared) const {
   const uint32_t quota = QuotaRoom(session.tenant, effect);
-  const uint32_t room = Room(session, effect, is_first);
+  const uint32_t room = Room(session, effect, is_first, shared);
   if (allow_partial) return std::min({count, quota, room});
   if (count > quota) {
     return MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kQuota},
@@ -48,8 +52,15 @@ absl::StatusOr<uint32_t> Allowance::Judge(const Session& session, uint32_t count
 }
 
 bool Allowance::IsFull(const Session& session, uint32_t count, const DropEffect& effect,
-                       bool is_first) const {
-  return count <= QuotaRoom(session.tenant, effect) && count > Room(session, effect, is_first);
+                       bool is_first, uint32_t shared) const {
+  return count <= QuotaRoom(session.tenant, effect) &&
+         count > Room(session, effect, is_first, shared);
+}
+
+absl::Status Allowance::CheckAdd(const Session& session, const AddEffect& effect) const {
+  if (effect.cached == 0) return absl::OkStatus();
+  const uint32_t room = Room(session, {}, /*is_first=*/true, effect.shared);
+  return effect.cached <= room ? absl::OkStatus() : FullError(effect.cached, room);
 }
 
 uint32_t Allowance::Available(const Session& session) const {

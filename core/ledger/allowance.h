@@ -9,8 +9,8 @@
 
 namespace kvpool {
 
-// Allowance settles what a session may take: the free blocks, less what others are guaranteed,
-// and nothing beyond its own guarantee while others wait before it.
+// Allowance settles what a session may take: the free and cached blocks, less what others are
+// guaranteed, and nothing beyond its own guarantee while others wait before it.
 class Allowance {
  public:
   // `state` must outlive it.
@@ -19,17 +19,22 @@ class Allowance {
   Allowance(const Allowance&) = delete;
   Allowance& operator=(const Allowance&) = delete;
 
-  // What the session could take if it dropped what `effect` says. `is_first`: nobody waits
-  // before it.
-  uint32_t Room(const Session& session, const DropEffect& effect, bool is_first) const;
+  // What the session could take if it dropped what `effect` says, or shared as many more blocks
+  // that others hold. `is_first`: nobody waits before it.
+  uint32_t Room(const Session& session, const DropEffect& effect, bool is_first,
+                uint32_t shared = 0) const;
   // What its tenant's quota leaves.
   uint32_t QuotaRoom(TenantSlot tenant, const DropEffect& effect) const;
   // How many blocks to give. Errors: RESOURCE_EXHAUSTED, POOL_FULL or QUOTA.
   absl::StatusOr<uint32_t> Judge(const Session& session, uint32_t count, bool allow_partial,
-                                 const DropEffect& effect, bool is_first) const;
+                                 const DropEffect& effect, bool is_first,
+                                 uint32_t shared = 0) const;
   // Whether Judge would answer POOL_FULL. Makes no error, which takes longer than all the rest.
-  bool IsFull(const Session& session, uint32_t count, const DropEffect& effect,
-              bool is_first) const;
+  bool IsFull(const Session& session, uint32_t count, const DropEffect& effect, bool is_first,
+              uint32_t shared = 0) const;
+  // Whether the session may add these references: nobody is guaranteed the cached ones.
+  // Errors: POOL_FULL.
+  absl::Status CheckAdd(const Session& session, const AddEffect& effect) const;
   // What the session could allocate now.
   uint32_t Available(const Session& session) const;
 

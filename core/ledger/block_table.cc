@@ -32,9 +32,14 @@ BlockId BlockTable::Take() {
 
 void BlockTable::AddReference(BlockId block) {
   BlockRecord& record = records_[ToIndex(block)];
-  KVPOOL_CHECK(record.references > 0 && record.references < UINT32_MAX);
-  ++record.references;
+  KVPOOL_CHECK(record.references < UINT32_MAX);
   NoteChange(block, record);
+  if (record.references == 0) {
+    KVPOOL_CHECK(record.has(BlockRecord::kFindable));
+    --(record.has(BlockRecord::kPinned) ? quarantined_count_ : cached_count_);
+    ++held_count_;
+  }
+  ++record.references;
 }
 
 BlockState BlockTable::DropReferences(BlockId block, uint32_t count) {
@@ -62,6 +67,27 @@ BlockState BlockTable::ClearPinned(BlockId block) {
   return LeaveQuarantine(block, record);
 }
 
+void BlockTable::SetFindable(BlockId block) {
+  BlockRecord& record = records_[ToIndex(block)];
+  KVPOOL_CHECK(record.references > 0 && record.claims == 0 && !record.has(BlockRecord::kFindable));
+  NoteChange(block, record);
+  record.flags |= BlockRecord::kFindable | BlockRecord::kSealed;
+  ++findable_count_;
+}
+
+BlockState BlockTable::ClearFindable(BlockId block) {
+  BlockRecord& record = records_[ToIndex(block)];
+  KVPOOL_CHECK(record.has(BlockRecord::kFindable));
+  NoteChange(block, record);
+  record.flags = static_cast<uint16_t>(record.flags & ~BlockRecord::kFindable);
+  --findable_count_;
+  if (record.references > 0) return BlockState::kHeld;
+  if (record.has(BlockRecord::kPinned)) return BlockState::kQuarantined;
+  --cached_count_;
+  PushFree(block, record);
+  return BlockState::kFree;
+}
+
 void BlockTable::AddClaim(BlockId block) {
   BlockRecord& record = records_[ToIndex(block)];
   KVPOOL_CHECK(state(block) != BlockState::kFree && record.claims < UINT16_MAX);
@@ -80,7 +106,7 @@ BlockState BlockTable::state(BlockId block) const {
   const BlockRecord& record = this->record(block);
   if (record.references > 0) return BlockState::kHeld;
   if (record.claims > 0 || record.has(BlockRecord::kPinned)) return BlockState::kQuarantined;
-  return BlockState::kFree;
+  return record.has(BlockRecord::kFindable) ? BlockState::kCached : BlockState::kFree;
 }
 
 std::vector<BlockId> BlockTable::FreeStack() const {
@@ -99,14 +125,21 @@ BlockState BlockTable::LeaveHeld(BlockId block, BlockRecord& record) {
     ++quarantined_count_;
     return BlockState::kQuarantined;
   }
-  PushFree(block, record);
-  return BlockState::kFree;
+  return SettleUnheld(block, record);
 }
 
 BlockState BlockTable::LeaveQuarantine(BlockId block, BlockRecord& record) {
   if (record.references > 0) return BlockState::kHeld;
   if (record.claims > 0 || record.has(BlockRecord::kPinned)) return BlockState::kQuarantined;
   --quarantined_count_;
+  return SettleUnheld(block, record);
+}
+
+BlockState BlockTable::SettleUnheld(BlockId block, BlockRecord& record) {
+  if (record.has(BlockRecord::kFindable)) {
+    ++cached_count_;
+    return BlockState::kCached;
+  }
   PushFree(block, record);
   return BlockState::kFree;
 }

@@ -9,6 +9,7 @@
 
 #include "core/ids.h"
 #include "core/layout/pool_spec.h"
+#include "core/ledger/prefix/prefix_hasher.h"
 
 namespace kvpool {
 
@@ -59,20 +60,27 @@ enum class WaitQueue : uint8_t {
 };
 
 // What the session may take is free + cached, less the unfilled guarantees of all sessions; what
-// it lacks itself of its own guarantee it may take of all that is free, though others' come short
-// by it. While anybody waits in `queue` or before it, it may take what it lacks of its guarantee
-// and no more, whatever `release` gives up.
+// it lacks itself of its own guarantee it may take of all of that, though others' come short by
+// it. While anybody waits in `queue` or before it, it may take what it lacks of its guarantee and
+// no more, whatever `release` gives up.
+//
+// With `prefix` it is an Acquire: the blocks of the longest findable prefix are taken first, of
+// which those that nobody holds count like new ones. They are found anew when a waiting call's
+// turn comes. One that waits is served before its turn only where what its session lacks of its
+// guarantee is all of `count`, as if nothing were found.
 struct AllocCall {
   Caller caller;
-  uint32_t count = 0;
-  bool allow_partial = false;      // Not where it may wait.
+  uint32_t count = 0;  // Those of the prefix included.
+  const PrefixKeys* prefix = nullptr;
+  uint32_t max_new_blocks = 0;     // With `prefix`: how many new ones at most. 0: all.
+  bool allow_partial = false;      // Not where it may wait, nor with `prefix`.
   std::optional<Duration> wait{};  // 0 and less: as if absent.
   Fill fill = Fill::kUnspecified;
   // Dropped first, in the same step. What that frees is counted for this call before anything
   // else, and it counts as not held where a guarantee or quota is looked at.
-  std::span<const BlockRef> release{};
-  uint64_t idempotency_key = 0;  // 0: none.
-  WaitQueue queue = WaitQueue::kGrow;
+  std::span<const BlockRef> release{};  // Not with `prefix`.
+  uint64_t idempotency_key = 0;         // 0: none.
+  WaitQueue queue = WaitQueue::kGrow;   // kAdmit with `prefix`.
 
   bool may_wait() const { return wait.has_value() && *wait > Duration::zero(); }
 };
@@ -90,6 +98,31 @@ struct DecRefCall {
   uint64_t idempotency_key = 0;
 };
 
+// `prefix` covers exactly the first `skip` blocks after its parent, which are findable, and then
+// `blocks`, no block twice.
+struct PublishCall {
+  Caller caller;
+  const PrefixKeys* prefix = nullptr;
+  absl::string_view adapter{};  // The prefix's, for those who watch.
+  uint32_t skip = 0;
+  std::span<const BlockRef> blocks{};
+  uint64_t idempotency_key = 0;
+};
+
+struct LookupCall {
+  Caller caller;
+  const PrefixKeys* prefix = nullptr;
+  bool acquire = false;
+  uint64_t idempotency_key = 0;
+};
+
+// Either a list of blocks or a count.
+struct EvictCall {
+  Caller caller;
+  uint32_t count = 0;
+  std::span<const BlockRef> blocks{};
+};
+
 // Pins blocks for one slice of a byte operation: those of `reads` shared, those of `writes`
 // alone. A block named more than once is pinned once, alone if any list says so.
 struct PinCall {
@@ -102,6 +135,10 @@ struct PinCall {
 
 struct AllocAnswer {
   std::vector<BlockRef> blocks{};  // Generations filled in.
+  // With `prefix`: how many of `blocks`, the first ones, hold it; and the key of the last of
+  // these, else that of the prefix's parent, if any.
+  uint32_t matched_blocks = 0;
+  std::optional<PrefixKey> last_key{};
   // What the session could allocate next in kGrow, quota included: once everybody who waits has
   // had a turn, or, answered by an event, just before the next in line has.
   uint32_t available = 0;
@@ -115,6 +152,35 @@ struct DecRefAnswer {
   uint32_t available = 0;  // As AllocAnswer's.
 
   bool operator==(const DecRefAnswer&) const = default;
+};
+
+// What PublishAnswer says of a block that was not needed: another one is findable in its place.
+struct Duplicate {
+  uint32_t index = 0;  // Of the call's list.
+  BlockRef known;
+
+  bool operator==(const Duplicate&) const = default;
+};
+
+struct PublishAnswer {
+  uint32_t published = 0;  // How many blocks became findable by it.
+  std::vector<Duplicate> duplicates{};
+  // Of the prefix's last block; of its parent, if any, where it has none.
+  std::optional<PrefixKey> last_key{};
+
+  bool operator==(const PublishAnswer&) const = default;
+};
+
+struct LookupAnswer {
+  std::vector<BlockRef> blocks{};       // Generations filled in.
+  std::optional<PrefixKey> last_key{};  // As AllocAnswer's.
+
+  bool operator==(const LookupAnswer&) const = default;
+};
+
+struct EvictAnswer {
+  std::vector<BlockId> blocks{};  // Not findable any more, in that order.
+  uint32_t freed = 0;             // How many of them are free.
 };
 
 // The answer, or where `pending` is not 0 the promise of an AllocDone event: the call waits for

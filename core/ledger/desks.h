@@ -1,6 +1,8 @@
 #pragma once
 
 #include "core/ledger/alloc_desk.h"
+#include "core/ledger/cache_desk.h"
+#include "core/ledger/grant_desk.h"
 #include "core/ledger/inspector.h"
 #include "core/ledger/keyed_calls.h"
 #include "core/ledger/options.h"
@@ -22,7 +24,9 @@ struct LedgerDesks {
   KeyedCalls keys{state};
   Reclaimer reclaimer{state};
   PinDesk pins{state};
-  AllocDesk allocs{state, keys, reclaimer, pins};
+  GrantDesk grants{state, keys, pins};
+  AllocDesk allocs{state, keys, reclaimer, grants};
+  CacheDesk cache{state, keys};
   SessionDesk sessions{state, reclaimer, allocs, pins};
   Inspector inspector{state};
 };

@@ -24,10 +24,10 @@ SessionState StateOf(const Session& session) {
 LedgerCounts Inspector::Counts() const {
   const BlockTable& blocks = state_.references.blocks();
   return {.free_blocks = blocks.free_count(),
-          .cached_blocks = 0,
+          .cached_blocks = blocks.cached_count(),
           .held_blocks = blocks.held_count(),
           .quarantined_blocks = blocks.quarantined_count(),
-          .published_blocks = 0,
+          .published_blocks = state_.references.cache().index().findable_count(),
           .sessions = state_.sessions.live_count(),
           .waiting_calls = state_.waits.size()};
 }
@@ -46,7 +46,8 @@ BlockInfo Inspector::Block(BlockId block) const {
   info.block = block;
   info.generation = Generation{record.generation};
   info.state = references.blocks().state(block);
-  info.ref_count = record.references;
+  info.ref_count = references.blocks().ref_count(block);
+  info.published = references.cache().is_findable(block);
   info.sealed = record.has(BlockRecord::kSealed);
   info.claimed = state_.claims.IsClaimed(block);
   info.tenant = state_.tenants.name(record.tenant);

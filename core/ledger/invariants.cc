@@ -39,6 +39,7 @@ class Recount {
     KVPOOL_RETURN_IF_ERROR(CheckFills());
     KVPOOL_RETURN_IF_ERROR(CheckBlocks());
     KVPOOL_RETURN_IF_ERROR(CheckTenants());
+    KVPOOL_RETURN_IF_ERROR(state_.references.cache().CheckInvariants());
     return Same("pending calls", state_.waits.size() + state_.fills.size() + state_.pins.size(),
                 pending_ + answered_fills_ + granted_pins_);
   }
@@ -122,6 +123,7 @@ class Recount {
 
   absl::Status CheckBlocks() {
     uint32_t held = 0;
+    uint32_t cached = 0;
     uint32_t quarantined = 0;
     uint32_t free_with_record = 0;
     for (uint32_t i = 0; i < blocks_.num_blocks(); ++i) {
@@ -134,12 +136,17 @@ class Recount {
                                   record.has(BlockRecord::kPinned)));
       held += state == BlockState::kHeld ? 1 : 0;
       quarantined += state == BlockState::kQuarantined ? 1 : 0;
+      if (state == BlockState::kCached) {
+        ++cached;
+        ++cached_blocks_[ToIndex(record.tenant)];
+      }
       if (record.tenant != kNoTenant && state != BlockState::kFree) {
         ++used_blocks_[ToIndex(record.tenant)];
       }
       if (state == BlockState::kFree && blocks_.has_record(block)) ++free_with_record;
     }
     KVPOOL_RETURN_IF_ERROR(Same("the held blocks", held, blocks_.held_count()));
+    KVPOOL_RETURN_IF_ERROR(Same("the cached blocks", cached, blocks_.cached_count()));
     KVPOOL_RETURN_IF_ERROR(
         Same("the quarantined blocks", quarantined, blocks_.quarantined_count()));
     const std::vector<BlockId> stack = blocks_.FreeStack();
@@ -154,6 +161,8 @@ class Recount {
       const TenantSlot tenant = state_.sessions.at(slot).tenant;
       KVPOOL_RETURN_IF_ERROR(Same("a tenant's blocks", used_blocks_[ToIndex(tenant)],
                                   state_.tenants.used_blocks(tenant)));
+      KVPOOL_RETURN_IF_ERROR(Same("a tenant's cached blocks", cached_blocks_[ToIndex(tenant)],
+                                  state_.tenants.cached_blocks(tenant)));
     }
     return absl::OkStatus();
   }
@@ -164,7 +173,8 @@ class Recount {
   std::vector<uint64_t> references_;  // By block.
   std::vector<uint32_t> claims_;
   std::map<uint32_t, uint64_t> used_blocks_;  // By tenant.
-  uint64_t session_references_ = 0;           // Of the session at hand.
+  std::map<uint32_t, uint64_t> cached_blocks_;
+  uint64_t session_references_ = 0;  // Of the session at hand.
   uint64_t unfilled_ = 0;
   uint32_t live_sessions_ = 0;
   size_t pending_ = 0;

@@ -15,10 +15,19 @@ namespace {
 // the spent ones are looked for: 64 KiB.
 constexpr uint64_t kSweepSlack = 4'096;
 
-enum class Method : uint8_t { kAlloc, kIncRef, kDecRef };
+enum class Method : uint8_t { kAlloc, kIncRef, kDecRef, kPublish, kLookup };
 
 absl::Span<const BlockRef> Hashable(std::span<const BlockRef> blocks) {
   return {blocks.data(), blocks.size()};
+}
+
+// Of no prefix: 0.
+uint64_t HashPrefix(const PrefixKeys* prefix) {
+  if (prefix == nullptr) return 0;
+  const absl::string_view parent =
+      prefix->parent.has_value() ? prefix->parent->view() : absl::string_view();
+  const absl::Span<const PrefixKey> blocks(prefix->blocks);
+  return absl::HashOf(prefix->root, parent, blocks);
 }
 
 absl::Status OtherRequestError(uint64_t key) {
@@ -31,7 +40,8 @@ absl::Status OtherRequestError(uint64_t key) {
 uint64_t KeyedCalls::Hash(const AllocCall& call) {
   const Duration wait = call.may_wait() ? *call.wait : Duration::zero();
   return absl::HashOf(Method::kAlloc, call.count, call.allow_partial, wait.count(), call.fill,
-                      Hashable(call.release), call.queue);
+                      Hashable(call.release), call.queue, HashPrefix(call.prefix),
+                      call.max_new_blocks);
 }
 
 uint64_t KeyedCalls::Hash(const IncRefCall& call) {
@@ -40,6 +50,15 @@ uint64_t KeyedCalls::Hash(const IncRefCall& call) {
 
 uint64_t KeyedCalls::Hash(const DecRefCall& call) {
   return absl::HashOf(Method::kDecRef, Hashable(call.blocks), call.done);
+}
+
+uint64_t KeyedCalls::Hash(const PublishCall& call) {
+  return absl::HashOf(Method::kPublish, HashPrefix(call.prefix), call.adapter, call.skip,
+                      Hashable(call.blocks));
+}
+
+uint64_t KeyedCalls::Hash(const LookupCall& call) {
+  return absl::HashOf(Method::kLookup, HashPrefix(call.prefix), call.acquire);
 }
 
 absl::StatusOr<const KeyedAnswer*> KeyedCalls::Find(const Session& session, uint64_t key,

@@ -22,6 +22,8 @@ class KeyedCalls {
   static uint64_t Hash(const AllocCall& call);
   static uint64_t Hash(const IncRefCall& call);
   static uint64_t Hash(const DecRefCall& call);
+  static uint64_t Hash(const PublishCall& call);
+  static uint64_t Hash(const LookupCall& call);
 
   // The remembered answer; null where the key is 0, not known, or that of this very request, still
   // pending.

@@ -89,7 +89,7 @@ absl::StatusOr<AllocOutcome> Ledger::Alloc(const AllocCall& call, TimePoint now)
 
 void Ledger::FillDone(PendingId id, const absl::Status& status, TimePoint now) {
   Advance(now);
-  desks_.allocs.FillDone(id, status, now);
+  desks_.grants.FillDone(id, status, now);
   desks_.allocs.Serve(now);
 }
 
@@ -108,9 +108,13 @@ absl::Status Ledger::IncRef(const IncRefCall& call, TimePoint now) {
   const uint64_t request = key == 0 ? 0 : KeyedCalls::Hash(call);
   KVPOOL_ASSIGN_OR_RETURN(const KeyedAnswer* known, desks_.keys.Find(*session, key, request));
   if (known != nullptr) return absl::OkStatus();
-  KVPOOL_RETURN_IF_ERROR(desks_.state.references.CheckAdd(*session, call.blocks));
+  KVPOOL_ASSIGN_OR_RETURN(const AddEffect effect,
+                          desks_.state.references.CheckAdd(*session, call.blocks));
+  KVPOOL_RETURN_IF_ERROR(desks_.allocs.CheckAdd(*session, effect));
   const Cause cause = {"IncRef", session->id, now};
-  for (const BlockRef& ref : call.blocks) desks_.state.references.Add(*session, ref.block, cause);
+  for (const BlockRef& ref : call.blocks) {
+    desks_.state.references.Add(*session, ref.block, TraceOperation::kInc, cause);
+  }
   if (key != 0) desks_.keys.Remember(*session, key, request, std::monostate{});
   desks_.allocs.Serve(now);
   return absl::OkStatus();
@@ -130,11 +134,53 @@ absl::StatusOr<DecRefAnswer> Ledger::DecRef(const DecRefCall& call, TimePoint no
   for (const BlockRef& ref : call.blocks) {
     const BlockState state = desks_.state.claims.Drop(*session, ref.block, cause);
     if (state == BlockState::kFree) ++answer.freed;
+    if (state != BlockState::kCached) continue;
+    ++answer.cached;
+    if (call.done) desks_.state.references.cache().HintDone(ref.block);
   }
   desks_.allocs.Serve(now);
   answer.available = desks_.allocs.Available(*session);
   if (key != 0) desks_.keys.Remember(*session, key, request, answer);
   return answer;
+}
+
+absl::StatusOr<PublishAnswer> Ledger::Publish(const PublishCall& call, TimePoint now) {
+  Advance(now);
+  KVPOOL_ASSIGN_OR_RETURN(Session * session, desks_.state.sessions.FindHolding(call.caller, now));
+  KVPOOL_RETURN_IF_ERROR(CheckList(call.blocks));
+  absl::StatusOr<PublishAnswer> answer = desks_.cache.Publish(*session, call, now);
+  // A waiting Acquire may find more now.
+  desks_.allocs.Serve(now);
+  return answer;
+}
+
+absl::StatusOr<LookupAnswer> Ledger::Lookup(const LookupCall& call, TimePoint now) {
+  Advance(now);
+  KVPOOL_ASSIGN_OR_RETURN(Session * session, desks_.state.sessions.FindHolding(call.caller, now));
+  absl::StatusOr<LookupAnswer> answer = desks_.cache.Lookup(*session, call, now);
+  desks_.allocs.Serve(now);
+  return answer;
+}
+
+absl::StatusOr<EvictAnswer> Ledger::Evict(const EvictCall& call, TimePoint now) {
+  Advance(now);
+  KVPOOL_ASSIGN_OR_RETURN(Session * session, desks_.state.sessions.FindHolding(call.caller, now));
+  KVPOOL_RETURN_IF_ERROR(CheckList(call.blocks));
+  absl::StatusOr<EvictAnswer> answer = desks_.cache.Evict(*session, call, now);
+  desks_.allocs.Serve(now);
+  return answer;
+}
+
+uint32_t Ledger::ResetPrefixes(std::optional<absl::string_view> tenant, TimePoint now) {
+  Advance(now);
+  TenantSlot slot = kNoTenant;
+  if (tenant.has_value()) {
+    slot = desks_.state.tenants.Find(*tenant);
+    if (slot == kNoTenant) return 0;
+  }
+  const uint32_t forgotten = desks_.cache.Reset(slot, now);
+  desks_.allocs.Serve(now);
+  return forgotten;
 }
 
 absl::StatusOr<PinOutcome> Ledger::Pin(const PinCall& call, TimePoint now) {
@@ -191,9 +237,9 @@ std::optional<TimePoint> Ledger::NextDeadline() const {
 
 bool Ledger::Reclaim(uint32_t max_references, TimePoint now) {
   Advance(now);
-  const bool has_more = desks_.reclaimer.Run(max_references, now);
+  desks_.cache.ReclaimOld(desks_.reclaimer.Run(max_references, now), now);
   desks_.allocs.Serve(now);
-  return has_more;
+  return desks_.reclaimer.has_work() || desks_.cache.has_old();
 }
 
 std::vector<LedgerEvent> Ledger::TakeEvents() { return std::exchange(desks_.state.events, {}); }

@@ -13,8 +13,9 @@ struct LedgerLimits {
   uint32_t max_blocks_per_call = 65'536;
   uint32_t max_sessions = 16'384;  // Ended ones that still claim count too. At most 65,535.
   uint32_t max_waiting_calls = 16'384;
-  uint32_t max_offered_blocks = 1U << 20;  // In the `release` of waiting calls, all together.
-  uint32_t max_idempotency_keys = 64;      // A session.
+  // Blocks to release and keys of prefixes, of all waiting calls together.
+  uint32_t max_named_blocks = 1U << 20;
+  uint32_t max_idempotency_keys = 64;              // A session.
   uint32_t max_references_per_block = UINT32_MAX;  // By all sessions.
   // Counts, for each block, the sessions that hold or claim it beyond the first.
   uint32_t max_sharers = 1U << 26;
@@ -25,10 +26,13 @@ struct LedgerLimits {
   uint32_t reclaim_slice = 4'096;
 };
 
+enum class EvictionPolicyName : uint8_t { kLearned, kLeafLru };
+
 struct LedgerOptions {
   uint32_t num_blocks = 0;                    // 1 to kMaxBlocks.
   Fill fill_on_alloc = Fill::kAcrossTenants;  // Never kUnspecified.
-  uint32_t max_blocks_per_tenant = 0;         // Held and quarantined, each once. 0: all.
+  uint32_t max_blocks_per_tenant = 0;         // Held, cached and quarantined, each once. 0: all.
+  EvictionPolicyName eviction_policy = EvictionPolicyName::kLearned;
   bool trace = false;
   // How long after its last process is gone a session's claims end.
   Duration claim_grace{};

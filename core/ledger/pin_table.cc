@@ -80,6 +80,11 @@ bool PinTable::is_pinned(BlockId block) const {
   return queue != queues_.end() && queue->second.granted_count > 0;
 }
 
+bool PinTable::is_written(BlockId block) const {
+  const auto found = queues_.find(block);
+  return found != queues_.end() && found->second.granted_count > 0 && found->second.is_written;
+}
+
 PinTable::NodeIndex PinTable::MakeNode(PendingId id, BlockId block, bool is_write) {
   NodeIndex index = kNone;
   if (unused_.empty()) {

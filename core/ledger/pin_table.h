@@ -41,6 +41,8 @@ class PinTable {
   bool has(PendingId id) const { return pins_.contains(id); }
   // Whether a granted pin is on the block.
   bool is_pinned(BlockId block) const;
+  // And whether it is one that writes.
+  bool is_written(BlockId block) const;
 
  private:
   using NodeIndex = uint32_t;

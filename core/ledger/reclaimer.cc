@@ -29,11 +29,11 @@ void Reclaimer::Begin(Session& session, TimePoint now) {
   first_slice_left_ = Work(session, first_slice_left_, now);
 }
 
-bool Reclaimer::Run(uint32_t budget, TimePoint now) {
+uint32_t Reclaimer::Run(uint32_t budget, TimePoint now) {
   while (budget > 0 && !work_.empty()) {
     budget = Work(state_.sessions.at(work_.begin()->second), budget, now);
   }
-  return has_work();
+  return budget;
 }
 
 bool Reclaimer::HasWork(const Session& session) const {

@@ -23,9 +23,9 @@ class Reclaimer {
   // leaves to do. The session may be forgotten by that.
   void Begin(Session& session, TimePoint now);
 
-  // Does at most `budget` steps, each a session's references to one block or one claim. True
-  // where some are left.
-  bool Run(uint32_t budget, TimePoint now);
+  // Does at most `budget` steps, each a session's references to one block or one claim. Returns
+  // what is left of it.
+  uint32_t Run(uint32_t budget, TimePoint now);
   bool has_work() const { return !work_.empty(); }
 
  private:

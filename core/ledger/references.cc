@@ -26,6 +26,14 @@ absl::Status StaleError(size_t index, const BlockRef& ref, uint64_t generation) 
                                  static_cast<uint64_t>(ref.generation)));
 }
 
+absl::Status ReferencesError(size_t index, BlockId block, const BlockRecord& record) {
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      {.reason = Reason::kLimit, .index = static_cast<uint32_t>(index), .block_id = ToIndex(block)},
+      absl::StrCat("entry ", index, ": block ", ToIndex(block), " has ", record.references,
+                   " references already"));
+}
+
 bool IsStale(const BlockRef& ref, const BlockRecord& record) {
   return ref.generation != Generation{} && ref.generation != Generation{record.generation};
 }
@@ -37,7 +45,8 @@ References::References(const LedgerOptions& options, TenantTable& tenants)
       max_sharers_(options.limits.max_sharers),
       tenants_(tenants),
       blocks_(options.num_blocks),
-      holders_(blocks_) {
+      holders_(blocks_),
+      cache_(options, blocks_) {
   if (options.trace) trace_ = std::make_unique<BlockTrace>();
 }
 
@@ -64,7 +73,9 @@ absl::StatusOr<DropEffect> References::CheckDrop(const Session& session,
     if (--holders_.at(slot).count > 0) continue;
     ++effect.let_go;
     const bool is_claimed = !record.has(BlockRecord::kSealed) && session.has_claim_of_member(slot);
-    if (blocks_.state(block) == BlockState::kFree && !is_claimed) ++effect.freed;
+    const BlockState state = blocks_.state(block);
+    const bool is_unheld = state == BlockState::kFree || state == BlockState::kCached;
+    if (is_unheld && !is_claimed) ++effect.freed;
   }
   for (size_t i = 0; i < scratch_.size(); ++i) {
     ++holders_.at(scratch_[i]).count;
@@ -90,33 +101,56 @@ absl::Status References::CheckHeld(const Session& session, const BlockRef& ref,
   return absl::OkStatus();
 }
 
-absl::Status References::CheckAdd(const Session& session, std::span<const BlockRef> refs) {
+absl::StatusOr<AddEffect> References::CheckAdd(const Session& session,
+                                               std::span<const BlockRef> refs) {
   absl::Status status;
   size_t checked = 0;
-  size_t added = 0;  // Blocks that the session does not hold yet.
-  for (; checked < refs.size() && status.ok(); ++checked) {
+  AddEffect effect;
+  for (; checked < refs.size(); ++checked) {
     const BlockId block = refs[checked].block;
     status = CheckAddEntry(session, refs[checked], checked);
     if (!status.ok()) break;
+    const bool is_cached = blocks_.state(block) == BlockState::kCached;
     BlockRecord& record = blocks_.mutable_record(block);
     ++record.references;
     if (record.has(BlockRecord::kAdding)) continue;
     if (holders_.Find(block, session.slot) != kNoHolder) continue;
     record.flags |= BlockRecord::kAdding;
-    ++added;
+    ++(is_cached ? effect.cached : effect.shared);
   }
-  if (status.ok() && holders_.further_count() + added > max_sharers_) {
-    status =
-        MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
-                  absl::StrCat("blocks are shared ", holders_.further_count(), " times, at most ",
-                               max_sharers_, " are possible, and this call adds ", added));
-  }
+  if (status.ok()) status = CheckSharers(effect.shared);
   for (size_t i = 0; i < checked; ++i) {
     BlockRecord& record = blocks_.mutable_record(refs[i].block);
     --record.references;
     record.flags = static_cast<uint16_t>(record.flags & ~BlockRecord::kAdding);
   }
-  return status;
+  if (!status.ok()) return status;
+  return effect;
+}
+
+absl::StatusOr<AddEffect> References::CheckAddFound(const Session& session,
+                                                    std::span<const BlockId> blocks) const {
+  AddEffect effect;
+  size_t sharers = 0;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const BlockRecord& record = blocks_.record(blocks[i]);
+    if (record.references >= max_references_) return ReferencesError(i, blocks[i], record);
+    if (blocks_.state(blocks[i]) == BlockState::kCached) {
+      ++effect.cached;
+    } else if (holders_.Find(blocks[i], session.slot) == kNoHolder) {
+      ++effect.shared;
+      if (record.first.session != kNoSession) ++sharers;
+    }
+  }
+  KVPOOL_RETURN_IF_ERROR(CheckSharers(sharers));
+  return effect;
+}
+
+absl::Status References::CheckSharers(size_t added) const {
+  if (holders_.further_count() + added <= max_sharers_) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
+                   absl::StrCat("blocks are shared ", holders_.further_count(), " times, at most ",
+                                max_sharers_, " are possible, and this call adds ", added));
 }
 
 absl::Status References::CheckAddEntry(const Session& session, const BlockRef& ref,
@@ -129,9 +163,10 @@ absl::Status References::CheckAddEntry(const Session& session, const BlockRef& r
                       "is not held by the session and no generation is given");
   }
   if (IsStale(ref, record)) return StaleError(index, ref, record.generation);
-  if (blocks_.state(ref.block) != BlockState::kHeld) {
+  const BlockState state = blocks_.state(ref.block);
+  if (state != BlockState::kHeld && state != BlockState::kCached) {
     return EntryError(Reason::kNotLive, index, ref.block,
-                      blocks_.state(ref.block) == BlockState::kFree ? "is free" : "is quarantined");
+                      state == BlockState::kFree ? "is free" : "is quarantined");
   }
   const ErrorDetail entry = {.index = static_cast<uint32_t>(index), .block_id = ToIndex(ref.block)};
   if (record.tenant != session.tenant) {
@@ -139,13 +174,7 @@ absl::Status References::CheckAddEntry(const Session& session, const BlockRef& r
         absl::StatusCode::kPermissionDenied, entry,
         absl::StrCat("entry ", index, ": block ", ToIndex(ref.block), " is another tenant's"));
   }
-  if (record.references >= max_references_) {
-    ErrorDetail detail = entry;
-    detail.reason = Reason::kLimit;
-    return MakeError(absl::StatusCode::kResourceExhausted, detail,
-                     absl::StrCat("entry ", index, ": block ", ToIndex(ref.block), " has ",
-                                  record.references, " references already"));
-  }
+  if (record.references >= max_references_) return ReferencesError(index, ref.block, record);
   return absl::OkStatus();
 }
 
@@ -166,10 +195,12 @@ BlockRef References::Take(Session& session, Fill fill, FillPlan& plan, const Cau
     plan.zero.push_back(block);
   }
   Record(block, TraceOperation::kAlloc, cause);
-  return {.block = block, .generation = Generation{record.generation}};
+  return RefOf(block);
 }
 
-void References::Add(Session& session, BlockId block, const Cause& cause) {
+void References::Add(Session& session, BlockId block, TraceOperation operation,
+                     const Cause& cause) {
+  const bool was_cached = blocks_.state(block) == BlockState::kCached;
   blocks_.AddReference(block);
   const HolderSlot slot = holders_.Find(block, session.slot);
   if (slot != kNoHolder) {
@@ -178,7 +209,16 @@ void References::Add(Session& session, BlockId block, const Cause& cause) {
     CountHeld(session, holders_.Add(block, session.slot, 1, session.held));
   }
   ++session.references;
-  Record(block, TraceOperation::kInc, cause);
+  Record(block, operation, cause);
+  if (!was_cached) return;
+  tenants_.HoldBlock(session.tenant);
+  if (cache_.is_old(block)) {
+    cache_.Remove(block, cause.time);
+    blocks_.ClearFindable(block);
+    Record(block, TraceOperation::kEvict, cause);
+  } else {
+    cache_.OnHeld(block);
+  }
 }
 
 BlockState References::Drop(Session& session, BlockId block, const Cause& cause) {
@@ -188,8 +228,7 @@ BlockState References::Drop(Session& session, BlockId block, const Cause& cause)
   if (--holders_.at(slot).count == 0) DropHolder(session, slot);
   const BlockState state = blocks_.DropReferences(block, 1);
   Record(block, TraceOperation::kDec, cause);
-  Settle(block, state, /*was_held=*/true, cause);
-  return state;
+  return Settle(block, state, /*was_held=*/true, cause);
 }
 
 void References::Release(Session& session, HolderSlot holder, bool claim, const Cause& cause) {
@@ -220,6 +259,19 @@ void References::EndClaim(Session& session, HolderSlot holder, const Cause& caus
   const bool was_held = blocks_.record(block).references > 0;
   holders_.Remove(holder, session.claims);
   Settle(block, blocks_.DropClaim(block), was_held, cause);
+}
+
+void References::SetFindable(BlockId block, const Cause& cause) {
+  blocks_.SetFindable(block);
+  Record(block, TraceOperation::kPublish, cause);
+}
+
+BlockState References::ClearFindable(BlockId block, const Cause& cause) {
+  const BlockState before = blocks_.state(block);
+  const BlockState state = blocks_.ClearFindable(block);
+  if (before == BlockState::kCached) tenants_.HoldBlock(blocks_.record(block).tenant);
+  Record(block, TraceOperation::kEvict, cause);
+  return Settle(block, state, /*was_held=*/before != BlockState::kQuarantined, cause);
 }
 
 void References::ClearPinned(BlockId block, const Cause& cause) {
@@ -275,18 +327,31 @@ void References::NoteHeld(const Session& session) {
   }
 }
 
-void References::Settle(BlockId block, BlockState state, bool was_held, const Cause& cause) {
+BlockState References::Settle(BlockId block, BlockState state, bool was_held, const Cause& cause) {
+  const TenantSlot tenant = blocks_.record(block).tenant;
+  if (state == BlockState::kCached) {
+    if (!cache_.is_old(block)) {
+      tenants_.CacheBlock(tenant);
+      cache_.OnUnheld(block);
+      return state;
+    }
+    cache_.Remove(block, cause.time);
+    state = blocks_.ClearFindable(block);
+    Record(block, TraceOperation::kEvict, cause);
+  }
   if (state == BlockState::kFree) {
-    tenants_.FreeBlock(blocks_.record(block).tenant);
+    tenants_.FreeBlock(tenant);
+    cache_.OnFree(block);
     if (!was_held) Record(block, TraceOperation::kFree, cause);
   } else if (state == BlockState::kQuarantined && was_held) {
     Record(block, TraceOperation::kQuarantine, cause);
   }
+  return state;
 }
 
 void References::Record(BlockId block, TraceOperation operation, const Cause& cause) {
   if (trace_ == nullptr) return;
-  trace_->Record(block, operation, blocks_.record(block).references, cause);
+  trace_->Record(block, operation, blocks_.ref_count(block), cause);
 }
 
 }  // namespace kvpool

@@ -6,6 +6,21 @@
 #include "core/check.h"
 
 namespace kvpool {
+namespace {
+
+// What the session holds by the answer.
+std::span<const BlockRef> BlocksOf(const KeyedAnswer& answer) {
+  if (const auto* alloc = std::get_if<AllocAnswer>(&answer)) return alloc->blocks;
+  if (const auto* lookup = std::get_if<LookupAnswer>(&answer)) return lookup->blocks;
+  return {};
+}
+
+bool HasDuplicates(const KeyedAnswer& answer) {
+  const auto* publish = std::get_if<PublishAnswer>(&answer);
+  return publish != nullptr && !publish->duplicates.empty();
+}
+
+}  // namespace
 
 const RetryTable::Entry* RetryTable::Find(uint64_t key) const {
   const auto found = entries_.find(key);
@@ -30,9 +45,10 @@ void RetryTable::Remember(uint64_t key, uint64_t request, KeyedAnswer answer, ui
 void RetryTable::Sweep(absl::FunctionRef<bool(const BlockRef&)> is_held) {
   for (const uint64_t key : order_) {
     Entry& entry = entries_.find(key)->second;
-    if (entry.is_spent || !IsSpent(entry.answer, is_held)) continue;
+    if (entry.is_spent) continue;
+    if (!IsSpent(entry.answer, is_held) && !HasDuplicates(entry.answer)) continue;
     block_count_ -= BlockCount(entry);
-    entry.answer = AllocAnswer{};
+    entry.answer = std::monostate{};
     entry.is_spent = true;
   }
 }
@@ -44,13 +60,14 @@ void RetryTable::Clear() {
 }
 
 uint64_t RetryTable::BlockCount(const Entry& entry) {
-  const auto* alloc = std::get_if<AllocAnswer>(&entry.answer);
-  return alloc == nullptr ? 0 : alloc->blocks.size();
+  if (const auto* publish = std::get_if<PublishAnswer>(&entry.answer)) {
+    return publish->duplicates.size();
+  }
+  return BlocksOf(entry.answer).size();
 }
 
 bool IsSpent(const KeyedAnswer& answer, absl::FunctionRef<bool(const BlockRef&)> is_held) {
-  const auto* alloc = std::get_if<AllocAnswer>(&answer);
-  return alloc != nullptr && !std::ranges::all_of(alloc->blocks, is_held);
+  return !std::ranges::all_of(BlocksOf(answer), is_held);
 }
 
 }  // namespace kvpool

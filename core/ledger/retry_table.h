@@ -12,7 +12,8 @@
 namespace kvpool {
 
 // The answer to a keyed call. IncRef's says nothing.
-using KeyedAnswer = std::variant<std::monostate, AllocAnswer, DecRefAnswer>;
+using KeyedAnswer =
+    std::variant<std::monostate, AllocAnswer, DecRefAnswer, PublishAnswer, LookupAnswer>;
 
 // RetryTable remembers the answers to one session's latest keyed calls that succeeded.
 //
@@ -37,7 +38,8 @@ class RetryTable {
   // Remembers at most `limit` answers: the oldest makes room. Requires an unknown key.
   void Remember(uint64_t key, uint64_t request, KeyedAnswer answer, uint32_t limit);
 
-  // Marks as spent, and empties, the answers with a block that `is_held` denies.
+  // Marks as spent, and empties, the answers with a block that `is_held` denies, or with
+  // duplicates, which nobody holds by them.
   void Sweep(absl::FunctionRef<bool(const BlockRef&)> is_held);
 
   void Clear();
@@ -54,7 +56,7 @@ class RetryTable {
   uint64_t block_count_ = 0;
 };
 
-// Whether `answer` names a block that `is_held` denies.
+// Whether the session should hold a block by `answer` that `is_held` denies.
 bool IsSpent(const KeyedAnswer& answer, absl::FunctionRef<bool(const BlockRef&)> is_held);
 
 }  // namespace kvpool

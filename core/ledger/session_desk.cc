@@ -63,7 +63,7 @@ absl::Status SessionDesk::CheckOpen(const OpenSessionCall& call, TimePoint now) 
   }
   const auto is_short = [&] {
     return state_.references.unfilled_guarantees() + guarantee >
-           state_.references.blocks().free_count();
+           state_.references.blocks().obtainable_count();
   };
   while (guarantee > 0 && is_short() && reclaimer_.has_work()) {
     reclaimer_.Run(options.limits.reclaim_slice, now);
@@ -71,9 +71,10 @@ absl::Status SessionDesk::CheckOpen(const OpenSessionCall& call, TimePoint now) 
   }
   if (guarantee == 0 || !is_short()) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kGuarantee},
-                   absl::StrCat("cannot guarantee ", guarantee, " blocks: ",
-                                state_.references.blocks().free_count(), " are free and ",
-                                state_.references.unfilled_guarantees(), " guaranteed already"));
+                   absl::StrCat("cannot guarantee ", guarantee,
+                                " blocks: ", state_.references.blocks().obtainable_count(),
+                                " are free or cached and ", state_.references.unfilled_guarantees(),
+                                " guaranteed already"));
 }
 
 absl::Status SessionDesk::Attach(const Caller& caller, ProcessId process, TimePoint now) {

@@ -134,6 +134,13 @@ absl::StatusOr<const Session*> SessionTable::PeekHolding(const Caller& caller) c
   return session;
 }
 
+absl::Status SessionTable::RequireModel(const Session& session) {
+  if (!session.model_id.empty()) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, {},
+                   absl::StrCat("session ", session.id.Short(),
+                                " was opened without a model_id, which prefixes need"));
+}
+
 void SessionTable::BeginRunning(Session& session) {
   if (session.running_calls++ == 0 && session.is_live) deadlines_.Clear(session.slot);
 }

@@ -47,6 +47,9 @@ class SessionTable {
   absl::StatusOr<Session*> FindHolding(const Caller& caller, TimePoint now);
   absl::StatusOr<const Session*> PeekHolding(const Caller& caller) const;
 
+  // INVALID_ARGUMENT where the session has no model: it cannot use the prefix cache.
+  static absl::Status RequireModel(const Session& session);
+
   // Call between them in the session's name: it does not expire.
   void BeginRunning(Session& session);
   void EndRunning(Session& session, TimePoint now);

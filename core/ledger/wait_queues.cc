@@ -8,7 +8,7 @@ namespace kvpool {
 
 WaitingCall& WaitQueues::Add(WaitingCall call) {
   call.number = ++last_number_;
-  offered_count_ += call.release.size();
+  named_count_ += call.named_count();
   deadlines_.emplace(call.deadline, call.id);
   for (const BlockRef& ref : call.release) offers_.emplace(ref.block, call.number);
   const bool is_new = places_.emplace(call.id, Place{call.queue, call.number}).second;
@@ -25,7 +25,7 @@ WaitingCall WaitQueues::Remove(PendingId id) {
   WaitingCall call = std::move(found->second);
   queue.erase(found);
   for (const BlockRef& ref : call.release) offers_.erase({ref.block, call.number});
-  offered_count_ -= call.release.size();
+  named_count_ -= call.named_count();
   deadlines_.erase({call.deadline, id});
   places_.erase(place);
   return call;

@@ -24,6 +24,8 @@ struct WaitingCall {
   uint32_t count = 0;
   Fill fill{};
   std::vector<BlockRef> release;
+  std::optional<PrefixKeys> prefix{};  // Of an Acquire.
+  uint32_t max_new_blocks = 0;
   uint64_t key = 0;
   uint64_t request = 0;  // A hash of the call.
   TimePoint deadline;
@@ -32,6 +34,11 @@ struct WaitingCall {
 
   // What dropping `release` would do; absent where that may have changed.
   std::optional<absl::StatusOr<DropEffect>> effect;
+
+  // Blocks and keys that it keeps.
+  size_t named_count() const {
+    return release.size() + (prefix.has_value() ? prefix->blocks.size() : 0);
+  }
 };
 
 // WaitQueues keeps the waiting calls, each queue in order of arrival.
@@ -64,8 +71,8 @@ class WaitQueues {
   // The call whose wait ends first, and when; of several, that with the lowest id.
   std::optional<std::pair<TimePoint, PendingId>> next_deadline() const;
 
-  // How many entries the `release` of all calls have.
-  size_t offered_count() const { return offered_count_; }
+  // Of all calls.
+  size_t named_count() const { return named_count_; }
   uint32_t size() const { return static_cast<uint32_t>(places_.size()); }
 
  private:
@@ -79,7 +86,7 @@ class WaitQueues {
   absl::flat_hash_map<PendingId, Place> places_;
   std::set<std::pair<BlockId, uint64_t>> offers_;  // With the call's number.
   std::set<std::pair<TimePoint, PendingId>> deadlines_;
-  size_t offered_count_ = 0;
+  size_t named_count_ = 0;
   uint64_t last_number_ = 0;
 };
 

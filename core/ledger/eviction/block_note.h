@@ -17,8 +17,12 @@ enum class CandidateOrder : uint8_t { kOfAll, kOfTenant };
 inline constexpr size_t kCandidateOrderCount = 2;
 
 // What candidates are kept apart by. A policy that makes no difference keeps all in the first.
-enum class CandidateGroup : uint8_t { kSeenOnce, kSeenAgain, kDone };
-inline constexpr size_t kCandidateGroupCount = 3;
+// Held leaves, which are kept with them, are a group of their own.
+enum class CandidateGroup : uint8_t { kSeenOnce, kSeenAgain, kDone, kHeldLeaf };
+inline constexpr size_t kCandidateGroupCount = 4;
+
+// Whether a block may be chosen, and for what.
+enum class LeafKind : uint8_t { kNone, kCandidate, kHeldLeaf };
 
 // A node's children in a tree of candidates.
 struct TreeLinks {
@@ -32,9 +36,9 @@ struct BlockNote {
   uint64_t prefix = 0;
   std::array<TreeLinks, kCandidateOrderCount> links{};  // Of candidates, by CandidateOrder.
   TenantSlot tenant = kNoTenant;
-  CandidateGroup group{};
+  CandidateGroup group{};  // As a candidate.
+  LeafKind kind{};
   bool is_known = false;
-  bool is_candidate = false;
   bool is_seen_again = false;  // Used more than once, or evicted and computed anew.
 };
 static_assert(sizeof(BlockNote) == 40);

@@ -11,7 +11,7 @@
 
 namespace kvpool {
 
-// Candidates keeps the blocks that may be evicted, by group and last use: those of all tenants in
+// Candidates keeps the blocks that may be chosen, by group and last use: those of all tenants in
 // one order, and those of each tenant in one of its own. Every call takes time logarithmic in the
 // candidates, however many tenants there are.
 class Candidates {
@@ -22,18 +22,20 @@ class Candidates {
   Candidates(const Candidates&) = delete;
   Candidates& operator=(const Candidates&) = delete;
 
-  // Makes a known block a candidate, or one no more. Between the two, what the block's note says
-  // of its last use, tenant and group changes by Update alone.
-  void Add(BlockId block);
-  void Remove(BlockId block);
-  // Changes the note by `change(BlockNote&)`; a candidate stays one, in its new place.
+  // Makes a known block, which is of no kind, one of `kind`; or one of that kind of none. Between
+  // the two, what the block's note says of its last use, tenant and group changes by Update alone.
+  void Add(BlockId block, LeafKind kind = LeafKind::kCandidate);
+  void Remove(BlockId block, LeafKind kind = LeafKind::kCandidate);
+  // The same for whatever kind it is of.
+  void RemoveAny(BlockId block);
+  // Changes the note by `change(BlockNote&)`; the block stays of its kind, in its new place.
   template <typename Change>
   void Update(BlockId block, const Change& change) {
     BlockNote& note = notes_[ToIndex(block)];
-    const bool is_candidate = note.is_candidate;
-    if (is_candidate) Remove(block);
+    const LeafKind kind = note.kind;
+    RemoveAny(block);
     change(note);
-    if (is_candidate) Add(block);
+    if (kind != LeafKind::kNone) Add(block, kind);
   }
 
   // The candidate of the group that was used longest ago: the tenant's, or of all where `tenant`

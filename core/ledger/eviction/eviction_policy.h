@@ -36,12 +36,15 @@ class EvictionPolicy {
   // The block became a candidate, or is none any more. Both require that it changes.
   virtual void AddCandidate(BlockId block) = 0;
   virtual void RemoveCandidate(BlockId block) = 0;
+  // The same for leaves that somebody holds, which are no candidates.
+  virtual void AddHeldLeaf(BlockId block) = 0;
+  virtual void RemoveHeldLeaf(BlockId block) = 0;
 
   // Nobody is expected to use the block again. Its next use takes the hint back.
   virtual void HintDone(BlockId block) = 0;
 
-  // The block is findable no more, candidate or not: to make room, after which the policy may
-  // remember its prefix; or for any other reason, after which it does not.
+  // The block is findable no more, candidate, held leaf or neither: to make room, after which the
+  // policy may remember its prefix; or for any other reason, after which it does not.
   virtual void ForgetEvicted(BlockId block, TimePoint now) = 0;
   virtual void ForgetRemoved(BlockId block, TimePoint now) = 0;
 
@@ -51,6 +54,8 @@ class EvictionPolicy {
   // The candidate to evict next: of that tenant's, or of all where `tenant` is kNoTenant. Absent
   // where there is none. Asking changes no later choice.
   virtual std::optional<BlockId> Choose(TenantSlot tenant, TimePoint now) = 0;
+  // The held leaf used longest ago, to be made unfindable where there is no candidate.
+  virtual std::optional<BlockId> ChooseHeldLeaf(TenantSlot tenant) const = 0;
 };
 
 }  // namespace kvpool

@@ -21,6 +21,10 @@ void LeafLru::AddCandidate(BlockId block) { candidates_.Add(block); }
 
 void LeafLru::RemoveCandidate(BlockId block) { candidates_.Remove(block); }
 
+void LeafLru::AddHeldLeaf(BlockId block) { candidates_.Add(block, LeafKind::kHeldLeaf); }
+
+void LeafLru::RemoveHeldLeaf(BlockId block) { candidates_.Remove(block, LeafKind::kHeldLeaf); }
+
 void LeafLru::HintDone(BlockId block) { KVPOOL_CHECK(notes_[ToIndex(block)].is_known); }
 
 void LeafLru::ForgetEvicted(BlockId block, TimePoint now) { ForgetRemoved(block, now); }
@@ -28,7 +32,7 @@ void LeafLru::ForgetEvicted(BlockId block, TimePoint now) { ForgetRemoved(block,
 void LeafLru::ForgetRemoved(BlockId block, TimePoint /*now*/) {
   BlockNote& note = notes_[ToIndex(block)];
   KVPOOL_CHECK(note.is_known);
-  if (note.is_candidate) candidates_.Remove(block);
+  candidates_.RemoveAny(block);
   note = {};
 }
 
@@ -37,6 +41,12 @@ void LeafLru::CountRequest(TimePoint now) { clock_.Advance(now); }
 std::optional<BlockId> LeafLru::Choose(TenantSlot tenant, TimePoint now) {
   clock_.Advance(now);
   const BlockId block = candidates_.Oldest(tenant, CandidateGroup::kSeenOnce);
+  if (block == kNoBlock) return std::nullopt;
+  return block;
+}
+
+std::optional<BlockId> LeafLru::ChooseHeldLeaf(TenantSlot tenant) const {
+  const BlockId block = candidates_.Oldest(tenant, CandidateGroup::kHeldLeaf);
   if (block == kNoBlock) return std::nullopt;
   return block;
 }

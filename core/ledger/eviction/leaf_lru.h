@@ -18,11 +18,14 @@ class LeafLru : public EvictionPolicy {
   void UseBlock(BlockId block, TimePoint now) override;
   void AddCandidate(BlockId block) override;
   void RemoveCandidate(BlockId block) override;
+  void AddHeldLeaf(BlockId block) override;
+  void RemoveHeldLeaf(BlockId block) override;
   void HintDone(BlockId block) override;
   void ForgetEvicted(BlockId block, TimePoint now) override;
   void ForgetRemoved(BlockId block, TimePoint now) override;
   void CountRequest(TimePoint now) override;
   std::optional<BlockId> Choose(TenantSlot tenant, TimePoint now) override;
+  std::optional<BlockId> ChooseHeldLeaf(TenantSlot tenant) const override;
 
  private:
   BlockNotes notes_;

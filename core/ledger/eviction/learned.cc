@@ -54,6 +54,10 @@ void Learned::AddCandidate(BlockId block) { candidates_.Add(block); }
 
 void Learned::RemoveCandidate(BlockId block) { candidates_.Remove(block); }
 
+void Learned::AddHeldLeaf(BlockId block) { candidates_.Add(block, LeafKind::kHeldLeaf); }
+
+void Learned::RemoveHeldLeaf(BlockId block) { candidates_.Remove(block, LeafKind::kHeldLeaf); }
+
 void Learned::HintDone(BlockId block) {
   KVPOOL_CHECK(notes_[ToIndex(block)].is_known);
   candidates_.Update(block, [](BlockNote& note) { note.group = CandidateGroup::kDone; });
@@ -122,6 +126,12 @@ std::optional<BlockId> Learned::Choose(TenantSlot tenant, TimePoint now) {
   return chosen;
 }
 
+std::optional<BlockId> Learned::ChooseHeldLeaf(TenantSlot tenant) const {
+  const BlockId block = candidates_.Oldest(tenant, CandidateGroup::kHeldLeaf);
+  if (block == kNoBlock) return std::nullopt;
+  return block;
+}
+
 BlockId Learned::OldestOfBin(TenantSlot tenant, const ClassBin& class_bin) const {
   const auto group = static_cast<CandidateGroup>(class_bin.class_index);
   const int64_t after_ms = clock_.now_ms() - AgeBins::end_ms(class_bin.bin);
@@ -147,7 +157,7 @@ void Learned::SortBins() {
 void Learned::Forget(BlockId block) {
   BlockNote& note = notes_[ToIndex(block)];
   KVPOOL_CHECK(note.is_known);
-  if (note.is_candidate) candidates_.Remove(block);
+  candidates_.RemoveAny(block);
   note = {};
 }
 

@@ -30,11 +30,14 @@ class Learned : public EvictionPolicy {
   void UseBlock(BlockId block, TimePoint now) override;
   void AddCandidate(BlockId block) override;
   void RemoveCandidate(BlockId block) override;
+  void AddHeldLeaf(BlockId block) override;
+  void RemoveHeldLeaf(BlockId block) override;
   void HintDone(BlockId block) override;
   void ForgetEvicted(BlockId block, TimePoint now) override;
   void ForgetRemoved(BlockId block, TimePoint now) override;
   void CountRequest(TimePoint now) override;
   std::optional<BlockId> Choose(TenantSlot tenant, TimePoint now) override;
+  std::optional<BlockId> ChooseHeldLeaf(TenantSlot tenant) const override;
 
   // What it has allocated for blocks and their orders; and for ghosts.
   size_t block_bytes() const { return notes_.size_bytes() + candidates_.size_bytes(); }

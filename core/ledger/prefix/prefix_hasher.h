@@ -21,6 +21,11 @@ struct PrefixKeys {
   // The block after which `blocks` go on; none at the start of a sequence.
   std::optional<PrefixKey> parent;
   std::vector<PrefixKey> blocks;  // Of the full blocks, in order.
+
+  // Of the last of the first `count` blocks: `parent` where that is 0.
+  std::optional<PrefixKey> LastKey(size_t count) const {
+    return count == 0 ? parent : blocks[count - 1];
+  }
 };
 
 // PrefixHasher makes the keys of prefixes, as docs/prefix-keys.md tells it for other languages.

@@ -38,6 +38,7 @@ class PolicyRun {
     const TenantSlot tenant = random_.OneIn(2) ? kNoTenant : RandomTenant();
     const std::optional<BlockId> choice = policy_.Choose(tenant, now_);
     if (choice != model_.Choose(tenant, now_)) return false;
+    if (policy_.ChooseHeldLeaf(tenant) != model_.ChooseHeldLeaf(tenant)) return false;
     const bool is_tight = model_.blocks().size() + 1 >= capacity_;
     if (choice.has_value() && (is_tight || random_.OneIn(8))) {
       Both([&](EvictionPolicy& policy) { policy.ForgetEvicted(*choice, now_); });
@@ -64,6 +65,7 @@ class PolicyRun {
       return;
     }
     const bool is_candidate = found->second.is_candidate;
+    const bool is_held_leaf = found->second.is_held_leaf;
     const uint32_t call = random_.Below(40);
     Both([&](EvictionPolicy& policy) {
       if (call == 0) {
@@ -74,10 +76,14 @@ class PolicyRun {
         policy.HintDone(block);
       } else if (call < 20) {
         policy.UseBlock(block, now_);
+      } else if (is_held_leaf) {
+        policy.RemoveHeldLeaf(block);
+        if (call < 35) policy.AddCandidate(block);
       } else if (!is_candidate) {
         policy.AddCandidate(block);
       } else if (call < 25) {
         policy.RemoveCandidate(block);
+        if (call < 23) policy.AddHeldLeaf(block);
       }
     });
   }

@@ -28,6 +28,16 @@ void PolicyModel::ForgetRemoved(BlockId block, TimePoint now) {
   blocks_.erase(block);
 }
 
+std::optional<BlockId> PolicyModel::ChooseHeldLeaf(TenantSlot tenant) const {
+  std::map<uint64_t, BlockId> leaves;
+  for (const auto& [id, block] : blocks_) {
+    if (!block.is_held_leaf || (tenant != kNoTenant && tenant != block.tenant)) continue;
+    leaves[block.use_number] = id;
+  }
+  if (leaves.empty()) return std::nullopt;
+  return leaves.begin()->second;
+}
+
 void PolicyModel::Advance(TimePoint now) {
   using std::chrono::milliseconds;
   now_ms_ = std::max<int64_t>(

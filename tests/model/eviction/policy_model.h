@@ -16,6 +16,7 @@ struct ModelBlock {
   int64_t use_ms = 0;
   uint64_t use_number = 0;  // Rises with each use of any block.
   bool is_candidate = false;
+  bool is_held_leaf = false;
   bool is_done = false;
   bool is_seen_again = false;
   size_t reached_bin = 0;  // Of its use's age, as far as it is counted.
@@ -29,10 +30,13 @@ class PolicyModel : public EvictionPolicy {
   void UseBlock(BlockId block, TimePoint now) override;
   void AddCandidate(BlockId block) override { blocks_.at(block).is_candidate = true; }
   void RemoveCandidate(BlockId block) override { blocks_.at(block).is_candidate = false; }
+  void AddHeldLeaf(BlockId block) override { blocks_.at(block).is_held_leaf = true; }
+  void RemoveHeldLeaf(BlockId block) override { blocks_.at(block).is_held_leaf = false; }
   void HintDone(BlockId block) override { blocks_.at(block).is_done = true; }
   void ForgetEvicted(BlockId block, TimePoint now) override;
   void ForgetRemoved(BlockId block, TimePoint now) override;
   void CountRequest(TimePoint now) override { Advance(now); }
+  std::optional<BlockId> ChooseHeldLeaf(TenantSlot tenant) const override;
 
   const std::map<BlockId, ModelBlock>& blocks() const { return blocks_; }
 

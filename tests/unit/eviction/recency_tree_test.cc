@@ -49,7 +49,8 @@ TEST_CASE("RecencyTrees agree with a sorted map over random calls") {
     CAPTURE(seed, step);
     const BlockId block{random.Below(kBlocks)};
     BlockNote& note = notes[ToIndex(block)];
-    if (note.is_candidate) {
+    const bool is_in = note.kind != LeafKind::kNone;
+    if (is_in) {
       trees.Remove(tree, block);
       REQUIRE(model.erase(note.last_use) == 1);
     } else {
@@ -58,7 +59,7 @@ TEST_CASE("RecencyTrees agree with a sorted map over random calls") {
       while (!model.emplace(note.last_use, block).second);
       trees.Insert(tree, block);
     }
-    note.is_candidate = !note.is_candidate;
+    note.kind = is_in ? LeafKind::kNone : LeafKind::kCandidate;
     const UseStamp first{random.Below(100'000)};
     const auto found = model.lower_bound(first);
     REQUIRE(trees.OldestFrom(tree, first) == (found == model.end() ? kNoBlock : found->second));

@@ -244,9 +244,9 @@ TEST_CASE("Ledger lets at most max_waiting_calls wait") {
   CheckFull(f.TryAlloc(a, {.count = 1}).status(), 0);
 }
 
-TEST_CASE("Ledger lets calls wait that release at most max_offered_blocks together") {
+TEST_CASE("Ledger lets calls wait that release at most max_named_blocks together") {
   LedgerOptions options = OptionsOf(/*num_blocks=*/3);
-  options.limits.max_offered_blocks = 3;
+  options.limits.max_named_blocks = 3;
   LedgerFixture f(options);
   const SessionId a = f.Open(1);
   const SessionId b = f.Open(2);

@@ -48,10 +48,26 @@ TEST_CASE("RetryTable's sweep empties the answers with a block that is not held"
   table.Remember(3, 0, DecRefAnswer{}, /*limit=*/4);
   table.Sweep([](const BlockRef& ref) { return ref.block != BlockId{2}; });
   CHECK(table.Find(1)->is_spent);
-  CHECK(std::get<AllocAnswer>(table.Find(1)->answer).blocks.empty());
+  CHECK(std::holds_alternative<std::monostate>(table.Find(1)->answer));
   CHECK_FALSE(table.Find(2)->is_spent);
   CHECK_FALSE(table.Find(3)->is_spent);
   CHECK(table.block_count() == 1);
+}
+
+TEST_CASE("RetryTable counts the duplicates that an answer names, and its sweep drops them") {
+  RetryTable table;
+  PublishAnswer publish;
+  publish.published = 7;
+  table.Remember(1, 0, publish, /*limit=*/4);
+  publish.duplicates.resize(5);
+  table.Remember(2, 0, publish, /*limit=*/4);
+  CHECK(table.block_count() == 5);
+  const auto holds_nothing = [](const BlockRef&) { return false; };
+  CHECK_FALSE(IsSpent(table.Find(2)->answer, holds_nothing));
+  table.Sweep(holds_nothing);
+  CHECK_FALSE(table.Find(1)->is_spent);
+  CHECK(table.Find(2)->is_spent);
+  CHECK(table.block_count() == 0);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -31,7 +30,14 @@ std::string Text(const Struct& object, const std::string& name) {
   return found == object.fields().end() ? "" : found->second.string_value();
 }
 
-std::string Bytes(const std::string& hex) { return absl::HexStringToBytes(hex); }
+// absl::HexStringToBytes has other signatures in newer releases.
+std::string Bytes(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  }
+  return bytes;
+}
 
 uint32_t Number(const Struct& object, const std::string& name) {
   return static_cast<uint32_t>(object.fields().at(name).number_value());
