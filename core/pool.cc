@@ -16,6 +16,9 @@ LedgerOptions MakeLedgerOptions(const PoolOptions& options) {
   return {.num_blocks = options.layout.num_blocks,
           .fill_on_alloc = options.layout.spec.fill_on_alloc,
           .max_blocks_per_tenant = options.layout.spec.max_blocks_per_tenant,
+          .eviction_policy = options.layout.spec.eviction_policy == "leaf_lru"
+                                 ? EvictionPolicyName::kLeafLru
+                                 : EvictionPolicyName::kLearned,
           .trace = options.trace,
           .claim_grace = options.claim_grace,
           .limits = options.limits};
@@ -92,6 +95,35 @@ absl::Status Pool::IncRef(const IncRefCall& call) {
 
 absl::StatusOr<DecRefAnswer> Pool::DecRef(const DecRefCall& call) {
   return ledger_->Run([&](Ledger& ledger, TimePoint now) { return ledger.DecRef(call, now); });
+}
+
+absl::StatusOr<PrefixKeys> Pool::HashPrefix(const Caller& caller, Prefix prefix,
+                                            size_t max_blocks) const {
+  std::string model_id;
+  KVPOOL_ASSIGN_OR_RETURN(
+      model_id, ledger_->Read([&](const Ledger& ledger) { return ledger.GetModel(caller); }));
+  prefix.space.fingerprint = layout().fingerprint;
+  prefix.space.tenant = caller.tenant;
+  prefix.space.model_id = model_id;
+  KVPOOL_RETURN_IF_ERROR(CheckPrefix(prefix));
+  return hasher_.Hash(prefix, *layout().spec.block_size, max_blocks);
+}
+
+absl::StatusOr<PublishAnswer> Pool::Publish(const PublishCall& call) {
+  return ledger_->Run([&](Ledger& ledger, TimePoint now) { return ledger.Publish(call, now); });
+}
+
+absl::StatusOr<LookupAnswer> Pool::Lookup(const LookupCall& call) {
+  return ledger_->Run([&](Ledger& ledger, TimePoint now) { return ledger.Lookup(call, now); });
+}
+
+absl::StatusOr<EvictAnswer> Pool::Evict(const EvictCall& call) {
+  return ledger_->Run([&](Ledger& ledger, TimePoint now) { return ledger.Evict(call, now); });
+}
+
+uint32_t Pool::ResetPrefixes(std::optional<absl::string_view> tenant) {
+  return ledger_->Run(
+      [&](Ledger& ledger, TimePoint now) { return ledger.ResetPrefixes(tenant, now); });
 }
 
 void Pool::FillBlocks(const Caller& caller, std::vector<BlockRef> blocks, Fill fill, Done done) {

@@ -23,6 +23,9 @@ inline constexpr size_t kMaxNameBytes = 63;
 // 5 MiB; 65,536 ids and generations are 983,040 bytes (5 and 10 each).
 inline constexpr uint32_t kMaxMessageBytes = 8 << 20;
 
+// Of one prefix: enough for max_blocks_per_call blocks of 16.
+inline constexpr uint32_t kMaxTokensPerCall = 1U << 20;
+
 // Connections of one gRPC listener, further ones are turned away. Each takes two descriptors, and
 // one for its process.
 inline constexpr size_t kMaxConnections = 2048;

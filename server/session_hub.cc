@@ -165,6 +165,16 @@ size_t SessionHub::live_count() const {
       entries_, [](const auto& item) { return !item.second.end.has_value(); }));
 }
 
+void SessionHub::Send(const SessionId& session, const v1::Notice& notice) {
+  std::shared_ptr<Slot> slot;
+  {
+    const MutexLock lock(mutex_);
+    const auto it = entries_.find(session);
+    if (it != entries_.end()) slot = it->second.slot;
+  }
+  if (slot != nullptr) slot->Send(notice);
+}
+
 void SessionHub::SendAll(const v1::Notice& notice) {
   {
     const MutexLock lock(mutex_);
@@ -204,13 +214,7 @@ void SessionHub::OnSessionForgotten(const SessionId& session) {
 }
 
 void SessionHub::OnMemberGone(const SessionId& session) {
-  std::shared_ptr<Slot> slot;
-  {
-    const MutexLock lock(mutex_);
-    const auto it = entries_.find(session);
-    if (it != entries_.end()) slot = it->second.slot;
-  }
-  if (slot != nullptr) slot->Send(MakeNotice(v1::Notice::KIND_MEMBER_GONE));
+  Send(session, MakeNotice(v1::Notice::KIND_MEMBER_GONE));
   spdlog::info("event=member_gone session={}", session.Short());
 }
 

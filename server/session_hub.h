@@ -70,6 +70,8 @@ class SessionHub final : public PoolObserver {
   // Those that live.
   size_t live_count() const;
 
+  // Sends to the session's stream, if it has one.
+  void Send(const SessionId& session, const v1::Notice& notice);
   // Sends to every stream (those set later, too), or ends every one.
   void SendAll(const v1::Notice& notice);
   void EndAll(const absl::Status& status);

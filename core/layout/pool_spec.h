@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,9 @@ enum class Fill : uint8_t {
   kZero,
   kPoison,  // 0xFF in every byte: a NaN in bf16 and fp8.
 };
+
+// The names of the eviction policies, the default first.
+inline constexpr std::array<absl::string_view, 2> kEvictionPolicies = {"learned", "leaf_lru"};
 
 // An exception for layers `first` to `last`, both included. What is empty or 0 is the pool's.
 struct LayerOverride {

@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
 #include "core/layout/dtype.h"
@@ -254,9 +255,10 @@ absl::StatusOr<PoolSpec> CheckSpec(const PoolSpec& spec) {
   KVPOOL_RETURN_IF_ERROR(CheckFormats(filled));
   KVPOOL_RETURN_IF_ERROR(CheckSize(filled));
   KVPOOL_RETURN_IF_ERROR(CheckTenants(filled.tenants));
-  if (!filled.eviction_policy.empty()) {
+  if (filled.eviction_policy.empty()) filled.eviction_policy = std::string(kEvictionPolicies[0]);
+  if (std::ranges::find(kEvictionPolicies, filled.eviction_policy) == kEvictionPolicies.end()) {
     return WrongField("eviction_policy", Quoted(filled.eviction_policy),
-                      "the daemon lists no such policy; leave it empty");
+                      absl::StrCat("it is one of ", absl::StrJoin(kEvictionPolicies, ", ")));
   }
   return filled;
 }

@@ -205,6 +205,12 @@ absl::Status Ledger::CheckHeld(const Caller& caller, std::span<const BlockRef> b
   return desks_.state.references.CheckHeld(*session, blocks);
 }
 
+absl::StatusOr<std::string> Ledger::GetModel(const Caller& caller) const {
+  KVPOOL_ASSIGN_OR_RETURN(const Session* session, desks_.state.sessions.PeekHolding(caller));
+  KVPOOL_RETURN_IF_ERROR(SessionTable::RequireModel(*session));
+  return session->model_id;
+}
+
 void Ledger::Advance(TimePoint now) {
   desks_.reclaimer.BeginOperation();
   while (true) {

@@ -143,6 +143,9 @@ class Ledger {
   // it does not is named: FAILED_PRECONDITION, NOT_HELD or STALE_BLOCK, as DecRef.
   absl::Status CheckHeld(const Caller& caller, std::span<const BlockRef> blocks) const;
 
+  // The session's model. Errors: INVALID_ARGUMENT, it has none.
+  absl::StatusOr<std::string> GetModel(const Caller& caller) const;
+
   // --- Time ---
 
   // Does what fell due, in the order in which it did, at equal times sessions together and then

@@ -1,5 +1,6 @@
 #include "server/rpc/admin_service.h"
 
+#include <optional>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -53,6 +54,32 @@ grpc::ServerUnaryReactor* AdminService::DeletePool(grpc::CallbackServerContext* 
     Audit("DeletePool", request->name(), peer, status);
     return status;
   });
+}
+
+grpc::ServerUnaryReactor* AdminService::ResetPrefixes(grpc::CallbackServerContext* call,
+                                                      const v1::ResetPrefixesRequest* request,
+                                                      v1::ResetPrefixesResponse* response) {
+  return calls_.Answer(call, Access::kAdmin, context_.workers,
+                       [this, request, response](const Peer& peer) {
+                         absl::Status status = DoResetPrefixes(*request, *response);
+                         Audit("ResetPrefixes", request->pool(), peer, status);
+                         return status;
+                       });
+}
+
+absl::Status AdminService::DoResetPrefixes(const v1::ResetPrefixesRequest& request,
+                                           v1::ResetPrefixesResponse& response) {
+  KVPOOL_ASSIGN_OR_RETURN(const ServedPool served, context_.pools.Find(request.pool()));
+  std::optional<absl::string_view> tenant;
+  if (!request.tenant().empty()) tenant = request.tenant();
+  response.set_forgotten(served.pool->ResetPrefixes(tenant));
+  v1::Notice notice;
+  notice.set_kind(v1::Notice::KIND_PREFIXES_RESET);
+  for (const SessionInfo& session : served.pool->ListSessions()) {
+    if (tenant.has_value() && session.tenant != *tenant) continue;
+    context_.sessions.Send(session.id, notice);
+  }
+  return absl::OkStatus();
 }
 
 grpc::ServerUnaryReactor* AdminService::TerminateSession(

@@ -19,6 +19,9 @@ class AdminService final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* DeletePool(grpc::CallbackServerContext* call,
                                        const v1::DeletePoolRequest* request,
                                        v1::DeletePoolResponse* response) override;
+  grpc::ServerUnaryReactor* ResetPrefixes(grpc::CallbackServerContext* call,
+                                          const v1::ResetPrefixesRequest* request,
+                                          v1::ResetPrefixesResponse* response) override;
   grpc::ServerUnaryReactor* TerminateSession(grpc::CallbackServerContext* call,
                                              const v1::TerminateSessionRequest* request,
                                              v1::TerminateSessionResponse* response) override;
@@ -26,6 +29,8 @@ class AdminService final : public v1::AdminService::CallbackService {
  private:
   absl::Status DoCreatePool(const Peer& peer, const v1::CreatePoolRequest& request,
                             v1::CreatePoolResponse& response);
+  absl::Status DoResetPrefixes(const v1::ResetPrefixesRequest& request,
+                               v1::ResetPrefixesResponse& response);
   absl::Status DoTerminateSession(const v1::TerminateSessionRequest& request);
 
   const ServiceContext& context_;

@@ -12,18 +12,45 @@
 #include "core/status_macros.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/prefix_convert.h"
 #include "server/rpc/status_mapping.h"
 #include "server/rpc/unary_calls.h"
 
 namespace kvpool::server {
 namespace {
 
-// An AllocRequest, checked, with what an AllocCall points to.
+// An AllocRequest or AcquireRequest, checked, with what an AllocCall points to.
 struct CheckedAlloc {
   SessionCall session;
   std::vector<BlockRef> release;
+  std::optional<PrefixKeys> prefix;
   AllocCall call;
+
+  // Once it has come to rest.
+  void Bind() {
+    call.release = release;
+    if (prefix.has_value()) call.prefix = &*prefix;
+  }
 };
+
+absl::Status CheckCount(const ServiceContext& context, absl::string_view field, uint32_t count) {
+  if (count <= context.limits.max_blocks_per_call) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", count, "; one call takes at most ",
+                                                 context.limits.max_blocks_per_call, " blocks"));
+}
+
+// Of a request that may wait.
+template <typename Request>
+absl::StatusOr<std::optional<Duration>> ToWait(const ServiceContext& context,
+                                               const Request& request) {
+  if (!request.has_wait()) return std::optional<Duration>();
+  KVPOOL_ASSIGN_OR_RETURN(const Duration wait, ToDuration("wait", request.wait()));
+  if (context.draining && wait > Duration::zero()) {
+    return MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kDraining},
+                     "the daemon is draining: calls do not wait any more");
+  }
+  return std::optional<Duration>(wait);
+}
 
 absl::StatusOr<CheckedAlloc> Check(const ServiceContext& context, const v1::AllocRequest& request,
                                    const Peer& peer) {
@@ -33,26 +60,35 @@ absl::StatusOr<CheckedAlloc> Check(const ServiceContext& context, const v1::Allo
   KVPOOL_ASSIGN_OR_RETURN(
       alloc.release, ToBlockRefs("release", request.release(), context.limits.max_blocks_per_call));
   KVPOOL_ASSIGN_OR_RETURN(const Fill fill, ToFill("fill", request.fill()));
-  if (request.count() > context.limits.max_blocks_per_call) {
-    return absl::InvalidArgumentError(absl::StrCat("count is ", request.count(),
-                                                   "; one call takes at most ",
-                                                   context.limits.max_blocks_per_call, " blocks"));
-  }
-  std::optional<Duration> wait;
-  if (request.has_wait()) {
-    KVPOOL_ASSIGN_OR_RETURN(wait, ToDuration("wait", request.wait()));
-    if (context.draining && *wait > Duration::zero()) {
-      return MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kDraining},
-                       "the daemon is draining: calls do not wait any more");
-    }
-  }
+  KVPOOL_RETURN_IF_ERROR(CheckCount(context, "count", request.count()));
+  KVPOOL_ASSIGN_OR_RETURN(const std::optional<Duration> wait, ToWait(context, request));
   alloc.call = {.caller = {.session = alloc.session.session, .tenant = peer.tenant},
                 .count = request.count(),
                 .allow_partial = request.allow_partial(),
                 .wait = wait,
                 .fill = fill,
-                .release = {},  // Set where `release` has come to rest.
                 .idempotency_key = request.idempotency_key()};
+  return alloc;
+}
+
+absl::StatusOr<CheckedAlloc> Check(const ServiceContext& context, const v1::AcquireRequest& request,
+                                   const Peer& peer) {
+  CheckedAlloc alloc;
+  KVPOOL_ASSIGN_OR_RETURN(alloc.session,
+                          FindSession(context.sessions, "session_id", request.session_id()));
+  KVPOOL_ASSIGN_OR_RETURN(const Fill fill, ToFill("fill", request.fill()));
+  KVPOOL_RETURN_IF_ERROR(CheckCount(context, "total_blocks", request.total_blocks()));
+  KVPOOL_ASSIGN_OR_RETURN(const std::optional<Duration> wait, ToWait(context, request));
+  // Only that many are matched.
+  KVPOOL_ASSIGN_OR_RETURN(
+      alloc.prefix, ToPrefixKeys(alloc.session, peer, request.prefix(), request.total_blocks()));
+  alloc.call = {.caller = {.session = alloc.session.session, .tenant = peer.tenant},
+                .count = request.total_blocks(),
+                .max_new_blocks = request.max_new_blocks(),
+                .wait = wait,
+                .fill = fill,
+                .idempotency_key = request.idempotency_key(),
+                .queue = WaitQueue::kAdmit};
   return alloc;
 }
 
@@ -63,15 +99,25 @@ absl::Status Respond(const absl::StatusOr<AllocAnswer>& answer, v1::AllocRespons
   return absl::OkStatus();
 }
 
+absl::Status Respond(const absl::StatusOr<AllocAnswer>& answer, v1::AcquireResponse& response) {
+  if (!answer.ok()) return answer.status();
+  FromBlockRefs(answer->blocks, *response.mutable_blocks());
+  response.set_matched_blocks(answer->matched_blocks);
+  FromKey(answer->last_key, *response.mutable_last_key());
+  response.set_available(answer->available);
+  return absl::OkStatus();
+}
+
 // A call that is answered at once, or when its blocks are filled.
-void AllocAtOnce(const ServiceContext& context, const Peer& peer, const v1::AllocRequest& request,
-                 v1::AllocResponse& response, const Reply& reply) {
+template <typename Request, typename Response>
+void AllocAtOnce(const ServiceContext& context, const Peer& peer, const Request& request,
+                 Response& response, const Reply& reply) {
   absl::StatusOr<CheckedAlloc> alloc = Check(context, request, peer);
   if (!alloc.ok()) {
     reply(alloc.status());
     return;
   }
-  alloc->call.release = alloc->release;
+  alloc->Bind();
   alloc->session.pool->Alloc(alloc->call,
                              [reply, &response](const absl::StatusOr<AllocAnswer>& answer) {
                                reply(Respond(answer, response));
@@ -80,12 +126,12 @@ void AllocAtOnce(const ServiceContext& context, const Peer& peer, const v1::Allo
 
 // A call that may wait. Owns itself until OnDone. Its callback, its cancellation and its own start
 // may come in any order, on any threads: each keeps the reactor alive while it runs.
+template <typename Request, typename Response>
 class AllocReactor final : public grpc::ServerUnaryReactor {
  public:
   static grpc::ServerUnaryReactor* Start(const ServiceContext& context, Executor& executor,
-                                         std::shared_ptr<const Peer> peer,
-                                         const v1::AllocRequest* request,
-                                         v1::AllocResponse* response) {
+                                         std::shared_ptr<const Peer> peer, const Request* request,
+                                         Response* response) {
     auto reactor = std::make_shared<AllocReactor>(response);
     reactor->self_ = reactor;
     executor.Post([reactor, &context, peer = std::move(peer), request] {
@@ -94,16 +140,16 @@ class AllocReactor final : public grpc::ServerUnaryReactor {
     return reactor.get();
   }
 
-  explicit AllocReactor(v1::AllocResponse* response) : response_(response) {}
+  explicit AllocReactor(Response* response) : response_(response) {}
 
  private:
-  void Run(const ServiceContext& context, const Peer& peer, const v1::AllocRequest& request) {
+  void Run(const ServiceContext& context, const Peer& peer, const Request& request) {
     absl::StatusOr<CheckedAlloc> alloc = Check(context, request, peer);
     if (!alloc.ok()) {
       Finish(ToGrpcStatus(alloc.status()));
       return;
     }
-    alloc->call.release = alloc->release;
+    alloc->Bind();
     const std::shared_ptr<Pool> pool = alloc->session.pool;
     const std::shared_ptr<AllocReactor> self = self_;
     const PendingId pending = pool->Alloc(
@@ -137,7 +183,7 @@ class AllocReactor final : public grpc::ServerUnaryReactor {
 
   void OnDone() override { const std::shared_ptr<AllocReactor> last = std::move(self_); }
 
-  v1::AllocResponse* const response_;
+  Response* const response_;
   std::shared_ptr<AllocReactor> self_;  // Set before it starts, reset when it is done.
 
   Mutex mutex_;
@@ -147,13 +193,10 @@ class AllocReactor final : public grpc::ServerUnaryReactor {
   PendingId pending_ ABSL_GUARDED_BY(mutex_){};
 };
 
-}  // namespace
-
-grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, UnaryCalls& calls,
-                                     grpc::CallbackServerContext* call,
-                                     const v1::AllocRequest* request, v1::AllocResponse* response) {
-  const int64_t entries = int64_t{request->count()} + request->release().block_ids_size();
-  Executor& executor = calls.ExecutorFor(entries);
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* Start(const ServiceContext& context, UnaryCalls& calls,
+                                Executor& executor, grpc::CallbackServerContext* call,
+                                const Request* request, Response* response) {
   if (!request->has_wait()) {
     // Nothing to cancel, and gRPC's own reactor costs a call some 12 us less than one of ours.
     return calls.AnswerLater(call, Access::kBlocks, executor,
@@ -167,7 +210,25 @@ grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, UnaryCalls& 
     reactor->Finish(ToGrpcStatus(peer.status()));
     return reactor;
   }
-  return AllocReactor::Start(context, executor, *std::move(peer), request, response);
+  return AllocReactor<Request, Response>::Start(context, executor, *std::move(peer), request,
+                                                response);
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, UnaryCalls& calls,
+                                     grpc::CallbackServerContext* call,
+                                     const v1::AllocRequest* request, v1::AllocResponse* response) {
+  const int64_t entries = int64_t{request->count()} + request->release().block_ids_size();
+  return Start(context, calls, calls.ExecutorFor(entries), call, request, response);
+}
+
+grpc::ServerUnaryReactor* StartAcquire(const ServiceContext& context, UnaryCalls& calls,
+                                       grpc::CallbackServerContext* call,
+                                       const v1::AcquireRequest* request,
+                                       v1::AcquireResponse* response) {
+  const int64_t entries = int64_t{request->total_blocks()} + EntriesOf(request->prefix());
+  return Start(context, calls, calls.ExecutorFor(entries), call, request, response);
 }
 
 }  // namespace kvpool::server

@@ -9,11 +9,15 @@
 
 namespace kvpool::server {
 
-// Starts the Alloc call, which runs where `calls` says, and returns its reactor. It may
+// Start the Alloc or Acquire call, which runs where `calls` says, and return its reactor. It may
 // wait for room; cancelling it (the client goes, or its deadline passes) withdraws it from the
 // queue, and then it has got nothing.
 grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, UnaryCalls& calls,
                                      grpc::CallbackServerContext* call,
                                      const v1::AllocRequest* request, v1::AllocResponse* response);
+grpc::ServerUnaryReactor* StartAcquire(const ServiceContext& context, UnaryCalls& calls,
+                                       grpc::CallbackServerContext* call,
+                                       const v1::AcquireRequest* request,
+                                       v1::AcquireResponse* response);
 
 }  // namespace kvpool::server

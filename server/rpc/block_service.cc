@@ -10,9 +10,11 @@
 #include "core/error.h"
 #include "core/status_macros.h"
 #include "server/rpc/alloc_call.h"
+#include "server/rpc/cache_calls.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/keep_alive.h"
 #include "server/rpc/open_session.h"
+#include "server/rpc/prefix_convert.h"
 #include "server/rpc/read_blocks.h"
 #include "server/rpc/write_blocks.h"
 
@@ -112,6 +114,41 @@ absl::Status BlockService::DoDecRef(const Peer& peer, const v1::DecRefRequest& r
   response.set_cached(answer->cached);
   response.set_available(answer->available);
   return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* BlockService::Publish(grpc::CallbackServerContext* call,
+                                                const v1::PublishRequest* request,
+                                                v1::PublishResponse* response) {
+  const int64_t entries = EntriesOf(request->prefix()) + request->blocks().block_ids_size();
+  return calls_.Answer(call, Access::kBlocks, calls_.ExecutorFor(entries),
+                       [this, request, response](const Peer& peer) {
+                         return server::Publish(context_, peer, *request, *response);
+                       });
+}
+
+grpc::ServerUnaryReactor* BlockService::Lookup(grpc::CallbackServerContext* call,
+                                               const v1::LookupRequest* request,
+                                               v1::LookupResponse* response) {
+  return calls_.Answer(call, Access::kBlocks, calls_.ExecutorFor(2 * EntriesOf(request->prefix())),
+                       [this, request, response](const Peer& peer) {
+                         return server::Lookup(context_, peer, *request, *response);
+                       });
+}
+
+grpc::ServerUnaryReactor* BlockService::Acquire(grpc::CallbackServerContext* call,
+                                                const v1::AcquireRequest* request,
+                                                v1::AcquireResponse* response) {
+  return StartAcquire(context_, calls_, call, request, response);
+}
+
+grpc::ServerUnaryReactor* BlockService::Evict(grpc::CallbackServerContext* call,
+                                              const v1::EvictRequest* request,
+                                              v1::EvictResponse* response) {
+  const int64_t entries = int64_t{request->count()} + request->blocks().block_ids_size();
+  return calls_.Answer(call, Access::kBlocks, calls_.ExecutorFor(entries),
+                       [this, request, response](const Peer& peer) {
+                         return server::Evict(context_, peer, *request, *response);
+                       });
 }
 
 grpc::ServerUnaryReactor* BlockService::FillBlocks(grpc::CallbackServerContext* call,

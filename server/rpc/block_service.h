@@ -31,6 +31,18 @@ class BlockService final : public v1::BlockService::CallbackService {
   grpc::ServerUnaryReactor* DecRef(grpc::CallbackServerContext* call,
                                    const v1::DecRefRequest* request,
                                    v1::DecRefResponse* response) override;
+  grpc::ServerUnaryReactor* Publish(grpc::CallbackServerContext* call,
+                                    const v1::PublishRequest* request,
+                                    v1::PublishResponse* response) override;
+  grpc::ServerUnaryReactor* Lookup(grpc::CallbackServerContext* call,
+                                   const v1::LookupRequest* request,
+                                   v1::LookupResponse* response) override;
+  grpc::ServerUnaryReactor* Acquire(grpc::CallbackServerContext* call,
+                                    const v1::AcquireRequest* request,
+                                    v1::AcquireResponse* response) override;
+  grpc::ServerUnaryReactor* Evict(grpc::CallbackServerContext* call,
+                                  const v1::EvictRequest* request,
+                                  v1::EvictResponse* response) override;
   grpc::ServerUnaryReactor* FillBlocks(grpc::CallbackServerContext* call,
                                        const v1::FillBlocksRequest* request,
                                        v1::FillBlocksResponse* response) override;

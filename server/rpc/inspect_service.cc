@@ -32,6 +32,9 @@ void InspectService::FillDaemon(v1::GetDaemonResponse& response) const {
   response.set_daemon_epoch(context_.daemon_epoch);
   FromSystemTime(context_.start_time, *response.mutable_start_time());
   *response.add_devices() = HostDeviceMessage();
+  for (const absl::string_view policy : kEvictionPolicies) {
+    response.add_eviction_policies(std::string(policy));
+  }
   response.set_block_tracing(context_.trace);
   response.set_draining(context_.draining);
   response.set_reclaim_proof(ToMessage(context_.processes.weakest_proof()));

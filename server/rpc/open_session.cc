@@ -16,15 +16,13 @@
 #include "core/error.h"
 #include "core/status_macros.h"
 #include "proto/convert/layout_convert.h"
+#include "server/limits.h"
 #include "server/logging.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/inspect_convert.h"
 
 namespace kvpool::server {
 namespace {
-
-// Enough for max_blocks_per_call blocks of 16 tokens: 65,536 x 16.
-constexpr uint32_t kMaxTokensPerCall = 1U << 20;
 
 SessionId RandomSessionId() {
   SessionId id;

@@ -1,0 +1,81 @@
+#include "server/rpc/cache_calls.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/pool.h"
+#include "core/status_macros.h"
+#include "server/rpc/convert.h"
+#include "server/rpc/prefix_convert.h"
+
+namespace kvpool::server {
+
+absl::Status Publish(const ServiceContext& context, const Peer& peer,
+                     const v1::PublishRequest& request, v1::PublishResponse& response) {
+  KVPOOL_ASSIGN_OR_RETURN(const SessionCall session,
+                          FindSession(context.sessions, "session_id", request.session_id()));
+  const uint32_t max = context.limits.max_blocks_per_call;
+  KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> blocks,
+                          ToBlockRefs("blocks", request.blocks(), max));
+  // One more than a call may have, so that the ledger sees what is too long.
+  KVPOOL_ASSIGN_OR_RETURN(const PrefixKeys prefix,
+                          ToPrefixKeys(session, peer, request.prefix(), max + size_t{1}));
+  KVPOOL_ASSIGN_OR_RETURN(
+      const PublishAnswer answer,
+      session.pool->Publish({.caller = {.session = session.session, .tenant = peer.tenant},
+                             .prefix = &prefix,
+                             .adapter = request.prefix().space().adapter(),
+                             .skip = request.skip(),
+                             .blocks = blocks,
+                             .idempotency_key = request.idempotency_key()}));
+  response.set_published(answer.published);
+  for (const Duplicate& duplicate : answer.duplicates) {
+    v1::PublishResponse::Duplicate& message = *response.add_duplicates();
+    message.set_index(duplicate.index);
+    message.set_block_id(ToIndex(duplicate.known.block));
+    message.set_generation(static_cast<uint64_t>(duplicate.known.generation));
+  }
+  FromKey(answer.last_key, *response.mutable_last_key());
+  return absl::OkStatus();
+}
+
+absl::Status Lookup(const ServiceContext& context, const Peer& peer,
+                    const v1::LookupRequest& request, v1::LookupResponse& response) {
+  KVPOOL_ASSIGN_OR_RETURN(const SessionCall session,
+                          FindSession(context.sessions, "session_id", request.session_id()));
+  KVPOOL_ASSIGN_OR_RETURN(const PrefixKeys prefix,
+                          ToPrefixKeys(session, peer, request.prefix(),
+                                       context.limits.max_blocks_per_call + size_t{1}));
+  KVPOOL_ASSIGN_OR_RETURN(
+      const LookupAnswer answer,
+      session.pool->Lookup({.caller = {.session = session.session, .tenant = peer.tenant},
+                            .prefix = &prefix,
+                            .acquire = request.acquire(),
+                            .idempotency_key = request.idempotency_key()}));
+  FromBlockRefs(answer.blocks, *response.mutable_blocks());
+  response.set_matched_tokens(static_cast<uint32_t>(answer.blocks.size()) *
+                              *session.pool->layout().spec.block_size);
+  FromKey(answer.last_key, *response.mutable_last_key());
+  return absl::OkStatus();
+}
+
+absl::Status Evict(const ServiceContext& context, const Peer& peer, const v1::EvictRequest& request,
+                   v1::EvictResponse& response) {
+  KVPOOL_ASSIGN_OR_RETURN(const SessionCall session,
+                          FindSession(context.sessions, "session_id", request.session_id()));
+  KVPOOL_ASSIGN_OR_RETURN(
+      const std::vector<BlockRef> blocks,
+      ToBlockRefs("blocks", request.blocks(), context.limits.max_blocks_per_call));
+  KVPOOL_ASSIGN_OR_RETURN(
+      const EvictAnswer answer,
+      session.pool->Evict({.caller = {.session = session.session, .tenant = peer.tenant},
+                           .count = request.count(),
+                           .blocks = blocks}));
+  response.mutable_block_ids()->Reserve(static_cast<int>(answer.blocks.size()));
+  for (const BlockId block : answer.blocks) response.add_block_ids(ToIndex(block));
+  response.set_freed(answer.freed);
+  return absl::OkStatus();
+}
+
+}  // namespace kvpool::server
