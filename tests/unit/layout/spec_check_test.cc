@@ -186,6 +186,11 @@ TEST_CASE("An eviction policy that the daemon does not list is refused") {
                                   {"a policy", [](PoolSpec& s) { s.eviction_policy = "lru"; },
                                    "eviction_policy is \"lru\": "},
                               });
+  PoolSpec spec = BaseSpec();
+  for (const char* policy : {"learned", "leaf_lru"}) {
+    spec.eviction_policy = policy;
+    CHECK(CheckSpec(spec)->eviction_policy == policy);
+  }
 }
 
 TEST_CASE("Checking fills in the defaults, by their canonical names") {
@@ -197,6 +202,7 @@ TEST_CASE("Checking fills in the defaults, by their canonical names") {
   CHECK(filled->dtype == "fp8");
   CHECK(filled->devices == std::vector<std::string>{"host"});
   CHECK(filled->fill_on_alloc == Fill::kAcrossTenants);
+  CHECK(filled->eviction_policy == "learned");
   CHECK(filled->layers[0].dtype == "bf16k_turbo4v");
   CHECK(filled->num_blocks == 4U);
   CHECK_FALSE(IsCuda(*filled));

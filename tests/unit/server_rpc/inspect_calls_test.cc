@@ -69,6 +69,9 @@ TEST_CASE("GetDaemon tells what the daemon is") {
   CHECK(response.start_time().seconds() > 1'600'000'000);
   REQUIRE(response.devices_size() == 1);
   CHECK(response.devices(0).kind() == v1::DEVICE_KIND_HOST);
+  CHECK(std::vector<std::string>(response.eviction_policies().begin(),
+                                 response.eviction_policies().end()) ==
+        std::vector<std::string>{"learned", "leaf_lru"});
   CHECK_FALSE(response.block_tracing());
   CHECK(response.draining());
   CHECK(response.reclaim_proof() == v1::RECLAIM_PROOF_PIDFD);
