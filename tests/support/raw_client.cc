@@ -197,9 +197,31 @@ absl::Status RawClient::FillBlocks(const v1::FillBlocksRequest& request) {
   return Call(*stubs_->blocks, &v1::BlockService::Stub::FillBlocks, request, &response);
 }
 
-absl::Status RawClient::Lookup(const v1::LookupRequest& request) {
+absl::StatusOr<v1::PublishResponse> RawClient::Publish(const v1::PublishRequest& request) {
+  v1::PublishResponse response;
+  KVPOOL_RETURN_IF_ERROR(
+      Call(*stubs_->blocks, &v1::BlockService::Stub::Publish, request, &response));
+  return response;
+}
+
+absl::StatusOr<v1::LookupResponse> RawClient::Lookup(const v1::LookupRequest& request) {
   v1::LookupResponse response;
-  return Call(*stubs_->blocks, &v1::BlockService::Stub::Lookup, request, &response);
+  KVPOOL_RETURN_IF_ERROR(
+      Call(*stubs_->blocks, &v1::BlockService::Stub::Lookup, request, &response));
+  return response;
+}
+
+absl::StatusOr<v1::AcquireResponse> RawClient::Acquire(const v1::AcquireRequest& request) {
+  v1::AcquireResponse response;
+  KVPOOL_RETURN_IF_ERROR(
+      Call(*stubs_->blocks, &v1::BlockService::Stub::Acquire, request, &response));
+  return response;
+}
+
+absl::StatusOr<v1::EvictResponse> RawClient::Evict(const v1::EvictRequest& request) {
+  v1::EvictResponse response;
+  KVPOOL_RETURN_IF_ERROR(Call(*stubs_->blocks, &v1::BlockService::Stub::Evict, request, &response));
+  return response;
 }
 
 absl::Status RawClient::CopyBlocks(const v1::CopyBlocksRequest& request) {
@@ -315,6 +337,17 @@ absl::Status RawClient::DeletePool(const std::string& name) {
   request.set_name(name);
   v1::DeletePoolResponse response;
   return Call(*stubs_->admin, &v1::AdminService::Stub::DeletePool, request, &response);
+}
+
+absl::StatusOr<uint32_t> RawClient::ResetPrefixes(const std::string& pool,
+                                                  const std::string& tenant) {
+  v1::ResetPrefixesRequest request;
+  request.set_pool(pool);
+  request.set_tenant(tenant);
+  v1::ResetPrefixesResponse response;
+  KVPOOL_RETURN_IF_ERROR(
+      Call(*stubs_->admin, &v1::AdminService::Stub::ResetPrefixes, request, &response));
+  return response.forgotten();
 }
 
 absl::Status RawClient::TerminateSession(const std::string& session_id, bool release_claims) {

@@ -58,7 +58,10 @@ class RawClient {
   absl::Status CloseSession(const std::string& session_id);
   absl::Status FillBlocks(const v1::FillBlocksRequest& request);
   absl::Status CopyBlocks(const v1::CopyBlocksRequest& request);
-  absl::Status Lookup(const v1::LookupRequest& request);
+  absl::StatusOr<v1::PublishResponse> Publish(const v1::PublishRequest& request);
+  absl::StatusOr<v1::LookupResponse> Lookup(const v1::LookupRequest& request);
+  absl::StatusOr<v1::AcquireResponse> Acquire(const v1::AcquireRequest& request);
+  absl::StatusOr<v1::EvictResponse> Evict(const v1::EvictRequest& request);
   // The pieces, in order, until the end.
   absl::StatusOr<std::vector<v1::BlockPiece>> ReadBlocks(const v1::ReadBlocksRequest& request);
   // How many bytes the daemon took. The session is named in the first message.
@@ -77,6 +80,8 @@ class RawClient {
 
   absl::Status CreatePool(const std::string& spec_json);
   absl::Status DeletePool(const std::string& name);
+  // How many were forgotten. `tenant` empty: of all.
+  absl::StatusOr<uint32_t> ResetPrefixes(const std::string& pool, const std::string& tenant = "");
   absl::Status TerminateSession(const std::string& session_id, bool release_claims);
 
   absl::Status Drain(const v1::DrainRequest& request);

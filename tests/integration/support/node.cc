@@ -110,7 +110,8 @@ void Node::CheckPool(const v1::PoolStatus& pool) {
   }
   uint64_t of_sessions = 0;
   for (const v1::SessionStatus& session : *sessions) of_sessions += session.references();
-  CHECK(of_blocks == of_sessions);
+  // The cache has one reference to each of its blocks.
+  CHECK(of_blocks == of_sessions + pool.published_blocks());
   CHECK(pool.free_blocks() == counts[v1::BlockStatus::STATE_FREE]);
   CHECK(pool.cached_blocks() == counts[v1::BlockStatus::STATE_CACHED]);
   CHECK(pool.held_blocks() == counts[v1::BlockStatus::STATE_HELD]);
