@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -69,6 +70,8 @@ pid_t ConnectChild(
     const std::string& path, const std::function<void()>& then = [] {}) {
   const pid_t child = fork();
   if (child == 0) {
+    // A test that fails leaves nobody behind, who would hold its output open.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     const UniqueFd fd = ConnectTo(path, SOCK_STREAM);
     then();
     while (true) pause();
