@@ -74,6 +74,22 @@ class GrpcTransport final : public Transport {
                       v1::DecRefResponse& response) override {
     return Unary(&Stub::DecRef, request, call, response);
   }
+  absl::Status Publish(const v1::PublishRequest& request, const CallContext& call,
+                       v1::PublishResponse& response) override {
+    return Unary(&Stub::Publish, request, call, response);
+  }
+  absl::Status Lookup(const v1::LookupRequest& request, const CallContext& call,
+                      v1::LookupResponse& response) override {
+    return Unary(&Stub::Lookup, request, call, response);
+  }
+  absl::Status Acquire(const v1::AcquireRequest& request, const CallContext& call,
+                       v1::AcquireResponse& response) override {
+    return Unary(&Stub::Acquire, request, call, response);
+  }
+  absl::Status Evict(const v1::EvictRequest& request, const CallContext& call,
+                     v1::EvictResponse& response) override {
+    return Unary(&Stub::Evict, request, call, response);
+  }
   absl::Status FillBlocks(const v1::FillBlocksRequest& request, const CallContext& call,
                           v1::FillBlocksResponse& response) override {
     return Unary(&Stub::FillBlocks, request, call, response);

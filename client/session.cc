@@ -17,9 +17,6 @@
 namespace kvpool::client {
 namespace {
 
-// What the daemon does not wait beyond, where it does not say.
-constexpr Duration kMaxWait = std::chrono::hours(1);
-
 // A piece of WriteBlocks goes out in messages of that much data: under the 1 MiB of those that
 // ReadBlocks sends.
 constexpr size_t kMaxPieceBytes = 512 << 10;
@@ -96,8 +93,7 @@ absl::StatusOr<std::vector<BlockLease>> Session::Alloc(uint32_t count,
                                                        const AllocOptions& options) {
   KVPOOL_RETURN_IF_ERROR(core_->CheckUsable());
   KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> release, CheckRelease(options.release));
-  const Duration max_wait = limits().max_wait > Duration::zero() ? limits().max_wait : kMaxWait;
-  const Duration wait = std::clamp(options.wait, Duration::zero(), max_wait);
+  const Duration wait = core_->ClampWait(options.wait);
   v1::AllocRequest request;
   request.set_session_id(id().ToString());
   request.set_count(count);
@@ -222,12 +218,11 @@ absl::StatusOr<std::vector<BlockRef>> Session::CheckRelease(
     LeasedReference* const reference = leases[i].reference_.get();
     if (reference == nullptr) continue;
     if (&reference->session() != core_.get()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("lease ", i, " of `release` is another session's"));
+      return absl::InvalidArgumentError(absl::StrCat("lease ", i, " is another session's"));
     }
     if (reference->is_shared()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "lease ", i, " of `release`, block ", ToIndex(reference->ref().block), ", has forks"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("lease ", i, ", block ", ToIndex(reference->ref().block), ", has forks"));
     }
     refs.push_back(reference->ref());
   }

@@ -11,38 +11,16 @@
 #include "absl/status/statusor.h"
 
 #include "client/block_lease.h"
+#include "client/call_options.h"
 #include "client/mapping.h"
 #include "client/options.h"
+#include "client/prefix.h"
 #include "core/ids.h"
 #include "core/layout/pool_layout.h"
 
 namespace kvpool::client {
 
 class SessionCore;
-
-struct AllocOptions {
-  // Take what there is, down to none, instead of failing. Not with `wait`.
-  bool allow_partial = false;
-  // Wait for room up to that long. 0 and less: not at all.
-  Duration wait{};
-  // What the blocks then hold. kUnspecified: as the pool says.
-  Fill fill = Fill::kUnspecified;
-  // Given back in the same step, so that they can serve this call and nobody else. Emptied where
-  // the call succeeds, untouched where it fails. Each must be the only fork of its reference.
-  std::span<BlockLease> release = {};
-};
-
-enum class BlockSide : uint8_t { kK, kV };
-
-// A run of bytes of one side of one block. `data` is its sender's or its receiver's.
-struct BlockPiece {
-  BlockId block{};
-  uint32_t layer = 0;
-  BlockSide side = BlockSide::kK;
-  uint64_t offset_bytes = 0;  // In the side.
-  std::span<const std::byte> data{};
-  uint32_t shard = 0;
-};
 
 // A session in a pool: what this process holds its blocks by. Two threads of its own keep it
 // attached and give back what ended leases held.
@@ -79,6 +57,36 @@ class Session {
   // Errors: INVALID_ARGUMENT, no generation; FAILED_PRECONDITION, STALE_BLOCK, NOT_LIVE, JOINED;
   // RESOURCE_EXHAUSTED, LIMIT.
   absl::StatusOr<std::vector<BlockLease>> IncRef(std::span<const BlockRef> blocks);
+
+  // Makes full, written blocks findable under their prefix, and seals them. The prefix covers
+  // exactly `skip` blocks that are findable already, and then `blocks`, held by the session.
+  // Errors: FAILED_PRECONDITION, NOT_HELD, SEALED (under another prefix), CLAIMED or
+  // PARENT_UNKNOWN (publish from the start); ABORTED, BUSY: the daemon writes to it;
+  // INVALID_ARGUMENT, other lengths, or the session has no model_id, as below.
+  absl::StatusOr<Published> Publish(const Prefix& prefix, std::span<const BlockRef> blocks,
+                                    uint32_t skip = 0);
+
+  // Finds the longest findable prefix and takes a reference on each of its blocks in the same
+  // step. Nothing found is no error. Errors: RESOURCE_EXHAUSTED, LIMIT or POOL_FULL.
+  absl::StatusOr<FoundPrefix> Lookup(const Prefix& prefix);
+  // The same, and holds nothing: for routing, say.
+  absl::StatusOr<PrefixHint> Peek(const Prefix& prefix);
+
+  // Admits a sequence of `total_blocks` blocks: holds what Lookup finds of it, and allocates what
+  // the prefix lacks, as one step. Errors: as Alloc.
+  absl::StatusOr<AcquiredBlocks> Acquire(const Prefix& prefix, uint32_t total_blocks,
+                                         const AcquireOptions& options = {});
+
+  // Makes blocks unfindable: those given, or the `count` of the tenant's that would be evicted
+  // next. Who holds one keeps it. Errors: FAILED_PRECONDITION, NOT_LEAF: one with findable
+  // children that are not given.
+  absl::StatusOr<Evicted> Evict(std::span<const BlockRef> blocks);
+  absl::StatusOr<Evicted> EvictNext(uint32_t count);
+
+  // Gives leases of a sequence back that is over, and which nobody is expected to go on with: what
+  // that leaves cached is the first to be evicted. Ends the leases where it succeeds. Errors:
+  // FAILED_PRECONDITION, a lease that has forks.
+  absl::Status Done(std::span<BlockLease> leases);
 
   // Waits until every lease that ended before is given back: `leases.clear()` and Flush release
   // many in few calls. Returns the first failure to give one back since the last Flush.

@@ -108,13 +108,21 @@ absl::Status SessionCore::GetRegionFd(const v1::RegionFdRequest& request, OwnedF
       }));
 }
 
-absl::Status SessionCore::DecRef(std::span<const BlockRef> refs) {
+absl::Status SessionCore::DecRef(std::span<const BlockRef> refs, bool done) {
   v1::DecRefRequest request;
   request.set_session_id(opened_.id.ToString());
   request.set_idempotency_key(NextKey());
+  request.set_done(done);
   BlocksToProto(refs, *request.mutable_blocks());
   v1::DecRefResponse response;
   return Call(&Transport::DecRef, request, response);
+}
+
+Duration SessionCore::ClampWait(Duration wait) const {
+  // Where the daemon does not say what it does not wait beyond.
+  constexpr Duration kMaxWait = std::chrono::hours(1);
+  const Duration limit = opened_.limits.max_wait;
+  return std::clamp(wait, Duration::zero(), limit > Duration::zero() ? limit : kMaxWait);
 }
 
 absl::Status SessionCore::CheckUsable() const {

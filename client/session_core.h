@@ -68,8 +68,11 @@ class SessionCore {
   // Asks for a region's memory, in as many attempts as any call.
   absl::Status GetRegionFd(const v1::RegionFdRequest& request, OwnedFd& fd);
 
-  // Gives references back, under one key.
-  absl::Status DecRef(std::span<const BlockRef> refs);
+  // Gives references back, under one key. `done`: nobody is expected to go on with them.
+  absl::Status DecRef(std::span<const BlockRef> refs, bool done = false);
+
+  // As long as the daemon lets a call wait that would wait for `wait`; 0 for less.
+  Duration ClampWait(Duration wait) const;
 
   // OK, or why a call cannot be made: a forked child, or the session's end.
   absl::Status CheckUsable() const;

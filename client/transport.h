@@ -34,6 +34,14 @@ class Transport {
                               v1::IncRefResponse& response) = 0;
   virtual absl::Status DecRef(const v1::DecRefRequest& request, const CallContext& call,
                               v1::DecRefResponse& response) = 0;
+  virtual absl::Status Publish(const v1::PublishRequest& request, const CallContext& call,
+                               v1::PublishResponse& response) = 0;
+  virtual absl::Status Lookup(const v1::LookupRequest& request, const CallContext& call,
+                              v1::LookupResponse& response) = 0;
+  virtual absl::Status Acquire(const v1::AcquireRequest& request, const CallContext& call,
+                               v1::AcquireResponse& response) = 0;
+  virtual absl::Status Evict(const v1::EvictRequest& request, const CallContext& call,
+                             v1::EvictResponse& response) = 0;
   virtual absl::Status FillBlocks(const v1::FillBlocksRequest& request, const CallContext& call,
                                   v1::FillBlocksResponse& response) = 0;
   virtual absl::Status CopyBlocks(const v1::CopyBlocksRequest& request, const CallContext& call,

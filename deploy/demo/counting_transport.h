@@ -44,6 +44,26 @@ class CountingTransport final : public client::Transport {
     ++calls_;
     return inner_->DecRef(request, call, response);
   }
+  absl::Status Publish(const v1::PublishRequest& request, const client::CallContext& call,
+                       v1::PublishResponse& response) override {
+    ++calls_;
+    return inner_->Publish(request, call, response);
+  }
+  absl::Status Lookup(const v1::LookupRequest& request, const client::CallContext& call,
+                      v1::LookupResponse& response) override {
+    ++calls_;
+    return inner_->Lookup(request, call, response);
+  }
+  absl::Status Acquire(const v1::AcquireRequest& request, const client::CallContext& call,
+                       v1::AcquireResponse& response) override {
+    ++calls_;
+    return inner_->Acquire(request, call, response);
+  }
+  absl::Status Evict(const v1::EvictRequest& request, const client::CallContext& call,
+                     v1::EvictResponse& response) override {
+    ++calls_;
+    return inner_->Evict(request, call, response);
+  }
   absl::Status FillBlocks(const v1::FillBlocksRequest& request, const client::CallContext& call,
                           v1::FillBlocksResponse& response) override {
     ++calls_;

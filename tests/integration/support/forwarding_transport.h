@@ -37,6 +37,22 @@ class ForwardingTransport : public client::Transport {
                       v1::DecRefResponse& response) override {
     return inner_->DecRef(request, call, response);
   }
+  absl::Status Publish(const v1::PublishRequest& request, const client::CallContext& call,
+                       v1::PublishResponse& response) override {
+    return inner_->Publish(request, call, response);
+  }
+  absl::Status Lookup(const v1::LookupRequest& request, const client::CallContext& call,
+                      v1::LookupResponse& response) override {
+    return inner_->Lookup(request, call, response);
+  }
+  absl::Status Acquire(const v1::AcquireRequest& request, const client::CallContext& call,
+                       v1::AcquireResponse& response) override {
+    return inner_->Acquire(request, call, response);
+  }
+  absl::Status Evict(const v1::EvictRequest& request, const client::CallContext& call,
+                     v1::EvictResponse& response) override {
+    return inner_->Evict(request, call, response);
+  }
   absl::Status FillBlocks(const v1::FillBlocksRequest& request, const client::CallContext& call,
                           v1::FillBlocksResponse& response) override {
     return inner_->FillBlocks(request, call, response);

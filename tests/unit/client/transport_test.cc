@@ -72,6 +72,22 @@ class SimulatedTransport final : public Transport {
                       v1::DecRefResponse& /*response*/) override {
     return absl::OkStatus();
   }
+  absl::Status Publish(const v1::PublishRequest& /*request*/, const CallContext& /*call*/,
+                       v1::PublishResponse& /*response*/) override {
+    return absl::OkStatus();
+  }
+  absl::Status Lookup(const v1::LookupRequest& /*request*/, const CallContext& /*call*/,
+                      v1::LookupResponse& /*response*/) override {
+    return absl::OkStatus();
+  }
+  absl::Status Acquire(const v1::AcquireRequest& /*request*/, const CallContext& /*call*/,
+                       v1::AcquireResponse& /*response*/) override {
+    return absl::OkStatus();
+  }
+  absl::Status Evict(const v1::EvictRequest& /*request*/, const CallContext& /*call*/,
+                     v1::EvictResponse& /*response*/) override {
+    return absl::OkStatus();
+  }
   absl::Status FillBlocks(const v1::FillBlocksRequest& /*request*/, const CallContext& /*call*/,
                           v1::FillBlocksResponse& /*response*/) override {
     return absl::OkStatus();

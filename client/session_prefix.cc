@@ -1,0 +1,135 @@
+// Session's calls of the prefix cache.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "client/convert.h"
+#include "client/leased_reference.h"
+#include "client/session.h"
+#include "client/session_core.h"
+#include "core/status_macros.h"
+#include "proto/convert/layout_convert.h"
+
+namespace kvpool::client {
+namespace {
+
+void PrefixToProto(const Prefix& prefix, v1::Prefix& proto) {
+  if (!prefix.adapter.empty()) proto.mutable_space()->set_adapter(prefix.adapter);
+  if (!prefix.salt.empty()) proto.mutable_space()->set_salt(prefix.salt);
+  proto.mutable_tokens()->Add(prefix.tokens.begin(), prefix.tokens.end());
+  for (const std::string& hash : prefix.block_hashes) proto.add_block_hashes(hash);
+  proto.set_parent_key(prefix.parent_key);
+  for (const Prefix::Extra& extra : prefix.extras) {
+    v1::Prefix::Extra& message = *proto.add_extras();
+    message.set_first_token(extra.first_token);
+    message.set_token_count(extra.token_count);
+    message.set_hash(extra.hash);
+  }
+}
+
+absl::StatusOr<Evicted> CallEvict(SessionCore& core, const v1::EvictRequest& request) {
+  v1::EvictResponse response;
+  KVPOOL_RETURN_IF_ERROR(core.Call(&Transport::Evict, request, response));
+  Evicted evicted{.freed = response.freed()};
+  evicted.blocks.reserve(static_cast<size_t>(response.block_ids_size()));
+  for (const uint32_t id : response.block_ids()) evicted.blocks.push_back(BlockId{id});
+  return evicted;
+}
+
+}  // namespace
+
+absl::StatusOr<Published> Session::Publish(const Prefix& prefix, std::span<const BlockRef> blocks,
+                                           uint32_t skip) {
+  v1::PublishRequest request;
+  request.set_session_id(id().ToString());
+  PrefixToProto(prefix, *request.mutable_prefix());
+  request.set_skip(skip);
+  BlocksToProto(blocks, *request.mutable_blocks());
+  request.set_idempotency_key(core_->NextKey());
+  v1::PublishResponse response;
+  KVPOOL_RETURN_IF_ERROR(core_->Call(&Transport::Publish, request, response));
+  Published published{.count = response.published(), .last_key = response.last_key()};
+  for (const v1::PublishResponse::Duplicate& duplicate : response.duplicates()) {
+    published.duplicates.push_back({.index = duplicate.index(),
+                                    .known = {.block = BlockId{duplicate.block_id()},
+                                              .generation = Generation{duplicate.generation()}}});
+  }
+  return published;
+}
+
+absl::StatusOr<FoundPrefix> Session::Lookup(const Prefix& prefix) {
+  v1::LookupRequest request;
+  request.set_session_id(id().ToString());
+  PrefixToProto(prefix, *request.mutable_prefix());
+  request.set_acquire(true);
+  request.set_idempotency_key(core_->NextKey());
+  v1::LookupResponse response;
+  KVPOOL_RETURN_IF_ERROR(core_->Call(&Transport::Lookup, request, response));
+  KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> refs,
+                          BlocksFromProto(response.blocks(), layout().num_blocks));
+  return FoundPrefix{.blocks = MakeLeases(refs),
+                     .matched_tokens = response.matched_tokens(),
+                     .last_key = response.last_key()};
+}
+
+absl::StatusOr<PrefixHint> Session::Peek(const Prefix& prefix) {
+  v1::LookupRequest request;
+  request.set_session_id(id().ToString());
+  PrefixToProto(prefix, *request.mutable_prefix());
+  v1::LookupResponse response;
+  KVPOOL_RETURN_IF_ERROR(core_->Call(&Transport::Lookup, request, response));
+  PrefixHint hint{.matched_tokens = response.matched_tokens(), .last_key = response.last_key()};
+  KVPOOL_ASSIGN_OR_RETURN(hint.blocks, BlocksFromProto(response.blocks(), layout().num_blocks));
+  return hint;
+}
+
+absl::StatusOr<AcquiredBlocks> Session::Acquire(const Prefix& prefix, uint32_t total_blocks,
+                                                const AcquireOptions& options) {
+  KVPOOL_RETURN_IF_ERROR(core_->CheckUsable());
+  const Duration wait = core_->ClampWait(options.wait);
+  v1::AcquireRequest request;
+  request.set_session_id(id().ToString());
+  PrefixToProto(prefix, *request.mutable_prefix());
+  request.set_total_blocks(total_blocks);
+  request.set_max_new_blocks(options.max_new_blocks);
+  if (wait > Duration::zero()) *request.mutable_wait() = DurationToProto(wait);
+  request.set_fill(FillToProto(options.fill));
+  request.set_idempotency_key(core_->NextKey());
+
+  core_->releaser().Wait();
+  v1::AcquireResponse response;
+  KVPOOL_RETURN_IF_ERROR(core_->Call(&Transport::Acquire, request, response, wait));
+  KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> refs,
+                          BlocksFromProto(response.blocks(), layout().num_blocks));
+  if (response.matched_blocks() > refs.size()) {
+    return absl::InternalError(absl::StrCat("the daemon matched ", response.matched_blocks(),
+                                            " blocks and gave ", refs.size()));
+  }
+  return AcquiredBlocks{.blocks = MakeLeases(refs),
+                        .matched_blocks = response.matched_blocks(),
+                        .last_key = response.last_key()};
+}
+
+absl::StatusOr<Evicted> Session::Evict(std::span<const BlockRef> blocks) {
+  v1::EvictRequest request;
+  request.set_session_id(id().ToString());
+  BlocksToProto(blocks, *request.mutable_blocks());
+  return CallEvict(*core_, request);
+}
+
+absl::StatusOr<Evicted> Session::EvictNext(uint32_t count) {
+  v1::EvictRequest request;
+  request.set_session_id(id().ToString());
+  request.set_count(count);
+  return CallEvict(*core_, request);
+}
+
+absl::Status Session::Done(std::span<BlockLease> leases) {
+  KVPOOL_RETURN_IF_ERROR(core_->CheckUsable());
+  KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> refs, CheckRelease(leases));
+  KVPOOL_RETURN_IF_ERROR(core_->DecRef(refs, /*done=*/true));
+  for (BlockLease& lease : leases) lease.reference_.reset();
+  return absl::OkStatus();
+}
+
+}  // namespace kvpool::client
