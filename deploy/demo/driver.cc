@@ -30,7 +30,7 @@ constexpr auto kReclaimLimit = std::chrono::seconds(10);
 
 // What the table at the end shows.
 struct Figures {
-  std::string blocks, bytes_shared, heads, error, prefill_calls, decode_calls, reclaimed;
+  std::string published, bytes_shared, reused, heads, error, prefill_calls, decode_calls, reclaimed;
   uint64_t bytes_copied = 0;
   double reclaim_ms = 0;
 };
@@ -73,56 +73,53 @@ uint64_t Number(const std::optional<std::string>& text) {
   return std::strtoull(text.value_or("0").c_str(), nullptr, 10);
 }
 
-// Prefill hands its blocks to decode and is gone before decode reads a byte of them.
-absl::Status ShareBlocks(const WorkerOptions& options, Figures& figures) {
+// What one worker computed and published, others find by the prompt alone, when it is long gone.
+absl::Status ShareBlocks(const WorkerOptions& options, PoolWatcher& pool, Figures& figures) {
   WorkerProcess prefill(Arguments(options, "prefill"));
-  std::vector<std::string> blocks;
-  std::optional<std::string> line;
-  while ((line = prefill.ReadLine()).has_value() && line->starts_with("block ")) {
-    blocks.push_back(*line);
-  }
-  if (!line.has_value() || prefill.ReadLine() != "ready") return Broken("prefill");
-  figures.blocks = absl::StrCat(blocks.size());
-  figures.bytes_shared = line->substr(std::string("bytes ").size());
-  std::printf("prefill (pid %d) wrote %zu blocks through its mapping\n", prefill.pid(),
-              blocks.size());
-
-  WorkerProcess decode(Arguments(options, "decode"));
-  for (const std::string& block : blocks) decode.WriteLine(block);
-  decode.WriteLine("end");
-  if (decode.ReadLine() != "holding") return Broken("decode");
-  std::printf("decode  (pid %d) holds them too, by id and generation\n", decode.pid());
-  prefill.CloseStdin();
+  figures.published = prefill.ReadFigure("published").value_or("");
+  figures.bytes_shared = prefill.ReadFigure("bytes").value_or("");
   figures.prefill_calls = prefill.ReadFigure("calls").value_or("");
   figures.bytes_copied += Number(prefill.ReadFigure("copied"));
   if (!prefill.Succeeded()) return Broken("prefill");
-  std::printf("prefill has closed its session and is gone\n");
+  std::printf("prefill (pid %d) wrote %s blocks through its mapping and published them\n",
+              prefill.pid(), figures.published.c_str());
+  KVPOOL_ASSIGN_OR_RETURN(const v1::PoolStatus left, pool.Get());
+  std::printf("prefill has closed its session and is gone; the pool has %u cached\n",
+              left.cached_blocks());
 
-  decode.WriteLine("go");
-  figures.heads = decode.ReadFigure("heads").value_or("");
-  figures.error = decode.ReadFigure("error").value_or("");
-  figures.decode_calls = decode.ReadFigure("calls").value_or("");
-  figures.bytes_copied += Number(decode.ReadFigure("copied"));
-  std::printf("decode ran attention over them in place: largest relative error %s\n",
-              figures.error.c_str());
-  return decode.Succeeded() ? absl::OkStatus() : Broken("decode");
+  WorkerProcess first(Arguments(options, "decode"));
+  WorkerProcess second(Arguments(options, "decode"));
+  for (WorkerProcess* const decode : {&first, &second}) {
+    figures.reused = decode->ReadFigure("reused").value_or("");
+    const std::string fresh = decode->ReadFigure("new").value_or("");
+    figures.heads = decode->ReadFigure("heads").value_or("");
+    figures.error = decode->ReadFigure("error").value_or("");
+    figures.decode_calls = decode->ReadFigure("calls").value_or("");
+    figures.bytes_copied += Number(decode->ReadFigure("copied"));
+    std::printf("decode  (pid %d) acquired the prompt: %s blocks found, %s new\n", decode->pid(),
+                figures.reused.c_str(), fresh.c_str());
+    std::printf("decode  (pid %d) ran attention in place: largest relative error %s\n",
+                decode->pid(), figures.error.c_str());
+    if (!decode->Succeeded()) return Broken("decode");
+  }
+  return absl::OkStatus();
 }
 
 // A worker dies by SIGKILL while it writes; its blocks come back.
 absl::Status KillWriter(const WorkerOptions& options, PoolWatcher& pool, Figures& figures) {
   WorkerProcess victim(Arguments(options, "victim"));
   const std::optional<std::string> count = victim.ReadFigure("writing");
-  if (!count.has_value()) return Broken("third");
+  if (!count.has_value()) return Broken("last");
   figures.reclaimed = *count;
   KVPOOL_ASSIGN_OR_RETURN(const v1::PoolStatus before, pool.Get());
-  std::printf("a third worker (pid %d) writes to %s blocks; the pool has %u held, %u free\n",
-              victim.pid(), count->c_str(), before.held_blocks(), before.free_blocks());
+  std::printf("another worker (pid %d) writes to %s blocks; the pool has %u held, %u cached\n",
+              victim.pid(), count->c_str(), before.held_blocks(), before.cached_blocks());
 
   victim.Kill();
   const auto gone = SteadyClock::now();
   while (true) {
     KVPOOL_ASSIGN_OR_RETURN(const v1::PoolStatus now, pool.Get());
-    if (now.free_blocks() == now.layout().num_blocks()) break;
+    if (now.free_blocks() + now.cached_blocks() == now.layout().num_blocks()) break;
     if (SteadyClock::now() - gone > kReclaimLimit) {
       return absl::InternalError("the killed worker's blocks did not come back");
     }
@@ -130,8 +127,9 @@ absl::Status KillWriter(const WorkerOptions& options, PoolWatcher& pool, Figures
   }
   figures.reclaim_ms = std::chrono::duration<double, std::milli>(SteadyClock::now() - gone).count();
   KVPOOL_ASSIGN_OR_RETURN(const v1::PoolStatus after, pool.Get());
-  std::printf("killed with SIGKILL; the pool has %u held, %u quarantined, %u free\n",
-              after.held_blocks(), after.quarantined_blocks(), after.free_blocks());
+  std::printf("killed with SIGKILL; the pool has %u held, %u quarantined, %u cached, %u free\n",
+              after.held_blocks(), after.quarantined_blocks(), after.cached_blocks(),
+              after.free_blocks());
   return absl::OkStatus();
 }
 
@@ -140,8 +138,9 @@ void PrintTable(const Figures& figures) {
     std::printf("  %-46s %14s\n", name, value.c_str());
   };
   std::printf("\n");
-  row("blocks shared", figures.blocks);
+  row("blocks published by prefill", figures.published);
   row("bytes shared", figures.bytes_shared);
+  row("blocks reused by each decode worker", figures.reused);
   row("bytes copied by the daemon for it", absl::StrCat(figures.bytes_copied));
   row("attention heads checked", figures.heads);
   row("largest relative error", figures.error);
@@ -159,7 +158,7 @@ absl::Status RunDemo(const WorkerOptions& options) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Figures figures;
   PoolWatcher pool(options);
-  KVPOOL_RETURN_IF_ERROR(ShareBlocks(options, figures));
+  KVPOOL_RETURN_IF_ERROR(ShareBlocks(options, pool, figures));
   KVPOOL_RETURN_IF_ERROR(KillWriter(options, pool, figures));
   PrintTable(figures);
   return absl::OkStatus();

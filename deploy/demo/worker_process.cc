@@ -14,10 +14,9 @@
 namespace kvpool::demo {
 
 WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
-  std::array<int, 2> in{};
   std::array<int, 2> out{};
-  // Closed on exec, or the next worker would keep this one's stdin open.
-  KVPOOL_CHECK(pipe2(in.data(), O_CLOEXEC) == 0 && pipe2(out.data(), O_CLOEXEC) == 0);
+  // Closed on exec, or the next worker would keep this one's pipe open.
+  KVPOOL_CHECK(pipe2(out.data(), O_CLOEXEC) == 0);
   std::vector<std::string> copies = arguments;
   copies.insert(copies.begin(), "kvpool_demo");
   std::vector<char*> pointers;
@@ -28,31 +27,17 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
   KVPOOL_CHECK(pid_ >= 0);
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
     execv("/proc/self/exe", pointers.data());
     _exit(127);
   }
-  close(in[0]);
   close(out[1]);
-  stdin_ = fdopen(in[1], "w");
   stdout_ = fdopen(out[0], "r");
 }
 
 WorkerProcess::~WorkerProcess() {
   if (!is_waited_for_) Kill();
-  CloseStdin();
   std::fclose(stdout_);
-}
-
-void WorkerProcess::WriteLine(const std::string& line) {
-  std::fprintf(stdin_, "%s\n", line.c_str());
-  std::fflush(stdin_);
-}
-
-void WorkerProcess::CloseStdin() {
-  if (stdin_ != nullptr) std::fclose(stdin_);
-  stdin_ = nullptr;
 }
 
 std::optional<std::string> WorkerProcess::ReadLine() {

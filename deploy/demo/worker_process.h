@@ -9,7 +9,7 @@
 
 namespace kvpool::demo {
 
-// This program run again as a worker, with its stdin and stdout on pipes. Killed when destroyed.
+// This program run again as a worker, with its stdout on a pipe. Killed when destroyed.
 class WorkerProcess {
  public:
   explicit WorkerProcess(const std::vector<std::string>& arguments);
@@ -19,8 +19,6 @@ class WorkerProcess {
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  void WriteLine(const std::string& line);
-  void CloseStdin();
   // Its next line; absent at the end of its output.
   std::optional<std::string> ReadLine();
   // The rest of the next line that begins with `name` and a space; absent where none comes.
@@ -33,7 +31,6 @@ class WorkerProcess {
  private:
   pid_t pid_ = -1;
   bool is_waited_for_ = false;
-  FILE* stdin_ = nullptr;
   FILE* stdout_ = nullptr;
 };
 

@@ -1,8 +1,6 @@
 #include "deploy/demo/workers.h"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <vector>
@@ -39,8 +37,9 @@ absl::StatusOr<Worker> Connect(const WorkerOptions& options, const char* name,
       options.socket, client_options.ping_interval, client_options.ping_timeout));
   client_options.transport = worker.transport;
   KVPOOL_ASSIGN_OR_RETURN(client::Client client, client::Client::Create(client_options));
-  KVPOOL_ASSIGN_OR_RETURN(worker.session,
-                          client.OpenSession({.pool = options.pool, .client_name = name}));
+  KVPOOL_ASSIGN_OR_RETURN(
+      worker.session,
+      client.OpenSession({.pool = options.pool, .client_name = name, .model_id = "toy-llama"}));
   const PoolLayout& layout = worker.session->layout();
   const uint64_t side_bytes = uint64_t{*layout.spec.block_size} * ToyModel::kKvElements * 2;
   if (layout.layers.size() != ToyModel::kLayers || layout.layers[0].k.block_bytes != side_bytes ||
@@ -90,18 +89,13 @@ void WritePrompt(const ToyModel& model, const WorkerOptions& options, Worker& wo
   }
 }
 
-absl::StatusOr<std::vector<BlockRef>> ReadBlockList() {
-  std::vector<BlockRef> blocks;
-  std::string line;
-  while (std::getline(std::cin, line) && line != "end") {
-    uint32_t id = 0;
-    uint64_t generation = 0;
-    if (std::sscanf(line.c_str(), "block %" SCNu32 " %" SCNu64, &id, &generation) != 2) {
-      return absl::InvalidArgumentError(absl::StrCat("not a block: ", line));
-    }
-    blocks.push_back({.block = BlockId{id}, .generation = Generation{generation}});
+// The tokens of the text's first `blocks` blocks: its bytes.
+std::vector<uint32_t> TokensOf(const WorkerOptions& options, size_t blocks, uint32_t block_size) {
+  std::vector<uint32_t> tokens;
+  for (const char byte : options.text.substr(0, blocks * block_size)) {
+    tokens.push_back(static_cast<uint8_t>(byte));
   }
-  return blocks;
+  return tokens;
 }
 
 // The largest error of any head of one layer: attention over the blocks in place against the
@@ -142,15 +136,13 @@ absl::Status RunPrefill(const WorkerOptions& options) {
     std::span<std::byte> v = worker.mapping->mutable_v(layer, blocks[count / 2].id());
     v[v.size() / 2 + 1] ^= std::byte{0xFF};
   }
-  for (const client::BlockLease& block : blocks) {
-    Say(absl::StrCat("block ", ToIndex(block.id()), " ",
-                     static_cast<uint64_t>(block.generation())));
-  }
-  Say(absl::StrCat("bytes ", count * worker.session->layout().block_bytes));
-  Say("ready");
-  std::string line;
-  while (std::getline(std::cin, line)) {
-  }
+  std::vector<BlockRef> written;
+  for (const client::BlockLease& block : blocks) written.push_back(block.ref());
+  const std::vector<uint32_t> tokens = TokensOf(options, count, worker.block_size);
+  KVPOOL_ASSIGN_OR_RETURN(const client::Published published,
+                          worker.session->Publish({.tokens = tokens}, written));
+  Say(absl::StrCat("published ", published.count));
+  Say(absl::StrCat("bytes ", published.count * worker.session->layout().block_bytes));
   blocks.clear();
   KVPOOL_RETURN_IF_ERROR(worker.session->Flush());
   KVPOOL_RETURN_IF_ERROR(worker.session->Close());
@@ -161,12 +153,19 @@ absl::Status RunPrefill(const WorkerOptions& options) {
 absl::Status RunDecode(const WorkerOptions& options) {
   KVPOOL_ASSIGN_OR_RETURN(Worker worker,
                           Connect(options, "decode", client::Mapping::Access::kReadOnly));
-  KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> handed_over, ReadBlockList());
-  KVPOOL_ASSIGN_OR_RETURN(const std::vector<client::BlockLease> blocks,
-                          worker.session->IncRef(handed_over));
-  Say("holding");
-  std::string line;
-  std::getline(std::cin, line);
+  const size_t count = options.text.size() / worker.block_size;
+  const std::vector<uint32_t> tokens = TokensOf(options, count, worker.block_size);
+  // The prompt, and a block for what comes after it.
+  KVPOOL_ASSIGN_OR_RETURN(
+      const client::AcquiredBlocks acquired,
+      worker.session->Acquire({.tokens = tokens}, static_cast<uint32_t>(count) + 1));
+  Say(absl::StrCat("reused ", acquired.matched_blocks));
+  Say(absl::StrCat("new ", acquired.blocks.size() - acquired.matched_blocks));
+  if (acquired.matched_blocks != count) {
+    return absl::NotFoundError(absl::StrCat("of ", count, " blocks of the prompt ",
+                                            acquired.matched_blocks, " are found"));
+  }
+  const auto blocks = std::span(acquired.blocks).first(count);
 
   const ToyModel model;
   double error = 0;

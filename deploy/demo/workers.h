@@ -14,16 +14,16 @@ struct WorkerOptions {
   bool flip_byte = false;  // Prefill spoils one byte of what it wrote.
 };
 
-// The demo's workers, each run as a process of its own. They speak with the driver by lines:
-// blocks are handed over as "block ID GENERATION", figures as "NAME VALUE".
+// The demo's workers, each run as a process of its own. What they tell the driver are lines
+// "NAME VALUE".
 
-// Computes K and V of the text's whole blocks, writes them through its mapping, prints the
-// blocks, "bytes N" and "ready"; closes when its stdin ends, and prints "calls N" and "copied N".
+// Computes K and V of the text's whole blocks, writes them through its mapping and publishes them
+// under the text: "published N", "bytes N". Then closes its session: "calls N" and "copied N".
 absl::Status RunPrefill(const WorkerOptions& options);
 
-// Reads blocks up to "end", takes a reference on each and prints "holding"; on the next line runs
-// attention over them in place and over K and V computed apart, prints "heads N", "error X",
-// "calls N" and "copied N". INTERNAL where they differ by more than 1e-3, relative.
+// Acquires the text's blocks, all of which must be found, and one more: "reused N", "new N". Runs
+// attention over them in place and over K and V computed apart: "heads N", "error X". Then closes
+// its session: "calls N" and "copied N". INTERNAL where the two differ by more than 1e-3, relative.
 absl::Status RunDecode(const WorkerOptions& options);
 
 // Takes blocks, prints "writing N", N of them, and writes to them until it is killed.

@@ -71,10 +71,11 @@ TEST_CASE("The demo shares KV between processes without a copy and gets a killed
   const Run run = RunDemo(node, {});
   INFO(run.out << run.err);
   CHECK(run.code == 0);
-  CHECK(absl::StrContains(run.out,
-                          "killed with SIGKILL; the pool has 0 held, 0 quarantined, 64 free"));
+  CHECK(absl::StrContains(
+      run.out, "killed with SIGKILL; the pool has 0 held, 0 quarantined, 4 cached, 60 free"));
 
-  CHECK(Figure(run, "blocks shared") == "4");
+  CHECK(Figure(run, "blocks published by prefill") == "4");
+  CHECK(Figure(run, "blocks reused by each decode worker") == "4");
   CHECK(Number(run, "bytes shared") == 4 * (2 << 20));
   CHECK(Figure(run, "bytes copied by the daemon for it") == "0");
   // 32 layers of 32.
@@ -90,6 +91,7 @@ TEST_CASE("The demo shares KV between processes without a copy and gets a killed
   }
   CHECK(Figure(run, "blocks of the killed worker") == "16");
   CHECK(Number(run, "time to reclaim them, from its end") > 0);
+  CHECK(Said(node.eyes().ResetPrefixes("llama")) == "OK");
   node.CheckAllIsBack();
 }
 
@@ -99,6 +101,7 @@ TEST_CASE("The demo fails where one byte of the KV is wrong") {
   INFO(run.out << run.err);
   CHECK(run.code == 1);
   CHECK(absl::StrContains(run.err, "attention over the shared blocks is off by"));
+  CHECK(Said(node.eyes().ResetPrefixes("llama")) == "OK");
   node.CheckAllIsBack();
 }
 
