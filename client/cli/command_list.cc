@@ -4,6 +4,7 @@
 #include "client/cli/command.h"
 #include "client/cli/daemon_commands.h"
 #include "client/cli/pool_commands.h"
+#include "client/cli/prefix_commands.h"
 #include "client/cli/session_commands.h"
 
 namespace kvpool::cli {
@@ -91,6 +92,11 @@ constexpr absl::string_view kBlocksHelp =
     "Shows a line for each block, without holders or history. All of them, or --count from\n"
     "--first on.\n";
 
+constexpr absl::string_view kResetHelp =
+    "Forgets what is findable in a pool, of one TENANT or of all: nobody finds it by prefix any\n"
+    "more. Blocks that sessions hold stay held; the others become free. It is no barrier: what\n"
+    "is published a moment later is findable. New weights need a new model_id, not a reset.\n";
+
 constexpr absl::string_view kChecksumHelp =
     "Sums what is in blocks: where two runs differ, it shows the first layer and region, or the\n"
     "block, that differs. BLOCKS is a list such as 0-15,20, in the order of the sequence.\n"
@@ -100,7 +106,7 @@ constexpr absl::string_view kChecksumHelp =
     "that layer, block by block. Formats whose elements are not decoded have a CRC32C of the raw\n"
     "bytes, and no sums.\n";
 
-constexpr std::array<Command, 12> kCommands = {{
+constexpr std::array<Command, 13> kCommands = {{
     {"status",
      "",
      0,
@@ -152,6 +158,16 @@ constexpr std::array<Command, 12> kCommands = {{
      RunBlock},
     {"blocks", "POOL", 1, 1, true, kTimeout, kBlocksOptions, "the states of blocks", kBlocksHelp,
      RunBlocks},
+    {"reset",
+     "POOL [TENANT]",
+     1,
+     2,
+     true,
+     kTimeout,
+     {},
+     "forget what is findable by prefix",
+     kResetHelp,
+     RunReset},
     {"checksum", "POOL BLOCKS", 2, 2, true, kLongTimeout, kChecksumOptions,
      "sums over what is in blocks", kChecksumHelp, RunChecksum},
 }};

@@ -42,3 +42,5 @@ grep -q '"status": "SERVING"' "$directory/output"
 # What the lines promise: four blocks held, one after the hand-over, none at the end.
 grep -q '"block_ids"' "$directory/output"
 grep -q '"ref_count": 2' "$directory/output"
+# And that the prompt was found.
+grep -q '"matched_blocks": 1' "$directory/output"

@@ -132,6 +132,7 @@ class CannedDaemon::Admin final : public v1::AdminService::Service {
 
   KVPOOL_CANNED(CreatePool)
   KVPOOL_CANNED(DeletePool)
+  KVPOOL_CANNED(ResetPrefixes)
   KVPOOL_CANNED(TerminateSession)
 
  private:

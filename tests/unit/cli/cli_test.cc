@@ -102,6 +102,7 @@ TEST_CASE("Where no daemon is, every command that needs one exits with 3 and nam
                                              {"pools", "p"},
                                              {"create-pool", "--spec={}"},
                                              {"delete-pool", "p"},
+                                             {"reset", "p"},
                                              {"sessions"},
                                              {"session", "0123abcd"},
                                              {"terminate", "0123abcd"},
