@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 
 #include "core/ledger/allowance.h"
+#include "core/ledger/cache_calls.h"
 #include "core/ledger/calls.h"
 #include "core/ledger/evictor.h"
 #include "core/ledger/keyed_calls.h"

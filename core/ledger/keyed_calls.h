@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "core/ledger/cache_calls.h"
 #include "core/ledger/calls.h"
 #include "core/ledger/state.h"
 

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 
 #include "core/ids.h"
+#include "core/ledger/cache_calls.h"
 #include "core/ledger/calls.h"
 #include "core/ledger/desks.h"
 #include "core/ledger/events.h"

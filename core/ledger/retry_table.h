@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 
+#include "core/ledger/cache_calls.h"
 #include "core/ledger/calls.h"
 
 namespace kvpool {
