@@ -1,5 +1,6 @@
 // kvpoold: the daemon's command line.
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -109,6 +110,13 @@ int Fail(const absl::Status& status) {
   return EXIT_FAILURE;
 }
 
+// Standard streams that are closed would be the daemon's own files, and its log would go there.
+void OpenStandardStreams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) == -1) open("/dev/null", O_RDWR);
+  }
+}
+
 int Main() {
   const absl::StatusOr<spdlog::level::level_enum> level =
       ParseLogLevel(absl::GetFlag(FLAGS_log_level));
@@ -127,6 +135,7 @@ int Main() {
 }  // namespace kvpool::server
 
 int main(int argc, char** argv) {
+  kvpool::server::OpenStandardStreams();
   kvpool::server::BlockSignals();
   // gRPC locks several of its own mutexes a call, and abseil as distributions build it looks for
   // cycles at each.

@@ -62,9 +62,7 @@ grpc::ServerUnaryReactor* InspectService::GetPool(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* InspectService::PlanPool(grpc::CallbackServerContext* call,
                                                    const v1::PlanPoolRequest* request,
                                                    v1::PlanPoolResponse* response) {
-  // Other sizes than a number of blocks ask the device, which takes its time.
-  Executor& executor = request->spec().has_num_blocks() ? context_.workers : context_.creation;
-  return calls_.Answer(call, Access::kInspect, executor,
+  return calls_.Answer(call, Access::kInspect, context_.workers,
                        [this, request, response](const Peer& /*peer*/) -> absl::Status {
                          KVPOOL_ASSIGN_OR_RETURN(PoolSpec spec, SpecFromProto(request->spec()));
                          KVPOOL_ASSIGN_OR_RETURN(const PoolLayout layout,

@@ -37,7 +37,8 @@ class Reply {
 };
 
 // UnaryCalls runs the unary methods of a service: admits the caller, then runs the method's work
-// where it belongs. Requests and responses live until the answer, so work may keep pointers.
+// where it belongs, unless the call is cancelled by then. Requests and responses live until the
+// answer, so work may keep pointers.
 class UnaryCalls {
  public:
   // `context` must outlive it.
@@ -62,8 +63,13 @@ class UnaryCalls {
       reactor->Finish(ToGrpcStatus(peer.status()));
       return reactor;
     }
-    executor.Post([reactor, peer = *std::move(peer), work = std::move(work)]() mutable {
-      work(*peer, Reply(reactor));
+    executor.Post([call, reactor, peer = *std::move(peer), work = std::move(work)]() mutable {
+      // Nobody waits for what a caller that is gone had queued.
+      if (call->IsCancelled()) {
+        reactor->Finish(grpc::Status::CANCELLED);
+      } else {
+        work(*peer, Reply(reactor));
+      }
     });
     return reactor;
   }

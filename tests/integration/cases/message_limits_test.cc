@@ -2,7 +2,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include <grpcpp/client_context.h>
 
+#include "kvpool/v1/block.grpc.pb.h"
 #include "tests/integration/hostile/generic_call.h"
 #include "tests/integration/support/node.h"
 #include "tests/support/catch.h"
@@ -52,6 +54,24 @@ TEST_CASE(
   CHECK(session->Close().ok());
   CHECK(session->stream().End().ok());
   session->Detach();
+  node.CheckAllIsBack();
+}
+
+TEST_CASE("A compressed message is refused before it is inflated") {
+  Node node(/*num_blocks=*/1);
+  {
+    const auto stub =
+        v1::BlockService::NewStub(node.daemon().Connect(node.daemon().worker_socket()));
+    grpc::ClientContext context;
+    context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+    v1::OpenSessionRequest request;
+    request.set_pool("p");
+    // Inflated it is 64 MiB, compressed 64 KiB: the daemon's memory is looked at below.
+    request.set_client_name(std::string(size_t{64} << 20, 'x'));
+    v1::OpenSessionResponse response;
+    const grpc::Status status = stub->OpenSession(&context, request, &response);
+    CHECK(status.error_code() == grpc::StatusCode::UNIMPLEMENTED);
+  }
   node.CheckAllIsBack();
 }
 

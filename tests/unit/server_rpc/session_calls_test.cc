@@ -1,3 +1,4 @@
+#include <future>
 #include <string>
 
 #include "tests/support/catch.h"
@@ -239,6 +240,31 @@ TEST_CASE("An unattached session ends when no call has run for its ttl") {
   v1::DecRefRequest request;
   request.set_session_id(session);
   CHECK(CodeOf(Call(*worker.blocks, &Stub::DecRef, request)) == "NOT_FOUND SESSION_UNKNOWN");
+}
+
+TEST_CASE("A call whose caller is gone when its turn comes does nothing") {
+  TestServer server;
+  Connection worker = server.Connect(v1::ROLE_WORKER);
+  std::promise<void> let_go;
+  const std::shared_future<void> is_let_go = let_go.get_future().share();
+  for (int i = 0; i < 2; ++i) server.workers().Post([is_let_go] { is_let_go.wait(); });
+  grpc::ClientContext context;
+  v1::OpenSessionRequest request;
+  request.set_pool("main");
+  v1::OpenSessionResponse response;
+  std::promise<grpc::Status> ended;
+  worker.blocks->async()->OpenSession(
+      &context, &request, &response,
+      [&ended](const grpc::Status& status) { ended.set_value(status); });
+  // What is sent after it is behind it.
+  CHECK(Call(*worker.inspect, &v1::InspectService::Stub::GetDaemon, v1::GetDaemonRequest()).ok());
+  context.TryCancel();
+  CHECK(ended.get_future().get().error_code() == grpc::StatusCode::CANCELLED);
+  // The same, for the news of it.
+  CHECK(Call(*worker.inspect, &v1::InspectService::Stub::GetDaemon, v1::GetDaemonRequest()).ok());
+  let_go.set_value();
+  OpenSession(worker);
+  CHECK(server.pool().counts().sessions == 1);
 }
 
 }  // namespace

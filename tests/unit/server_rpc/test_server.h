@@ -59,6 +59,8 @@ class TestServer {
 
   Pool& pool(const std::string& name = "main");
   server::SessionHub& sessions() { return hub_; }
+  // Two threads.
+  server::WorkerPool& workers() { return workers_; }
   std::atomic<bool>& starting() { return starting_; }
   std::atomic<bool>& draining() { return draining_; }
 
