@@ -15,6 +15,7 @@
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -142,8 +143,12 @@ int main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   absl::SetProgramUsageMessage(
       "owns paged KV-cache memory and shares it with workers over unix sockets");
-  absl::SetFlagsUsageConfig({.contains_helpshort_flags = {},
-                             .contains_help_flags = {},
+  // The flags that --help shows: ours, which are all in this file.
+  const auto is_ours = [](absl::string_view file) {
+    return absl::EndsWith(file, "server/main.cc");
+  };
+  absl::SetFlagsUsageConfig({.contains_helpshort_flags = is_ours,
+                             .contains_help_flags = is_ours,
                              .contains_helppackage_flags = {},
                              .version_string = [] { return "kvpoold " KVPOOL_VERSION "\n"; },
                              .normalize_filename = {}});

@@ -108,5 +108,15 @@ TEST_CASE("kvpoold logs what is as grave as its level, and nothing else") {
   CHECK(log.empty() == !logs_info);
 }
 
+TEST_CASE("kvpoold --help shows every flag that it has") {
+  const Outcome outcome = RunWith("--help");
+  for (const std::string flag :
+       {"--config", "--drain_deadline", "--keepalive", "--log_level", "--memory_wait",
+        "--reclaim_delay"}) {
+    CAPTURE(flag, outcome.out);
+    CHECK(absl::StrContains(outcome.out, flag));
+  }
+}
+
 }  // namespace
 }  // namespace kvpool::test
