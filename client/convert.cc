@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/status_macros.h"
 #include "proto/convert/layout_convert.h"
 
 namespace kvpool::client {
@@ -15,11 +16,11 @@ namespace {
 
 constexpr int64_t kNanosPerSecond = 1'000'000'000;
 
+}  // namespace
+
 absl::Status Nonsense(absl::string_view what) {
   return absl::InternalError(absl::StrCat("the daemon's answer makes no sense: ", what));
 }
-
-}  // namespace
 
 absl::StatusOr<PoolLayout> ReadLayout(const v1::PoolLayout& proto) {
   absl::StatusOr<PoolLayout> layout = LayoutFromProto(proto);
@@ -64,6 +65,13 @@ std::optional<Notice> NoticeFromProto(const v1::Notice& proto) {
   }
 }
 
+absl::StatusOr<BlockRef> BlockFromProto(uint32_t id, uint64_t generation, uint32_t num_blocks) {
+  if (id >= num_blocks || generation == 0) {
+    return Nonsense(absl::StrCat("block ", id, " of ", num_blocks, ", generation ", generation));
+  }
+  return BlockRef{.block = BlockId{id}, .generation = Generation{generation}};
+}
+
 absl::StatusOr<std::vector<BlockRef>> BlocksFromProto(const v1::Blocks& proto,
                                                       uint32_t num_blocks) {
   if (proto.block_ids_size() != proto.generations_size()) {
@@ -73,12 +81,8 @@ absl::StatusOr<std::vector<BlockRef>> BlocksFromProto(const v1::Blocks& proto,
   std::vector<BlockRef> blocks;
   blocks.reserve(static_cast<size_t>(proto.block_ids_size()));
   for (int i = 0; i < proto.block_ids_size(); ++i) {
-    const BlockRef ref{.block = BlockId{proto.block_ids(i)},
-                       .generation = Generation{proto.generations(i)}};
-    if (proto.block_ids(i) >= num_blocks || ref.generation == Generation{}) {
-      return Nonsense(absl::StrCat("block ", proto.block_ids(i), " of ", num_blocks,
-                                   ", generation ", proto.generations(i)));
-    }
+    KVPOOL_ASSIGN_OR_RETURN(const BlockRef ref,
+                            BlockFromProto(proto.block_ids(i), proto.generations(i), num_blocks));
     blocks.push_back(ref);
   }
   return blocks;

@@ -5,7 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "client/options.h"
 #include "core/ids.h"
@@ -13,6 +15,9 @@
 #include "kvpool/v1/block.pb.h"
 
 namespace kvpool::client {
+
+// INTERNAL: an answer that no daemon gives.
+absl::Status Nonsense(absl::string_view what);
 
 // The layout that the daemon told. INTERNAL, saying what, where it makes no sense: no layer, no
 // block, no shard, an unknown format.
@@ -24,6 +29,7 @@ Limits LimitsFromProto(const v1::Limits& proto);
 std::optional<Notice> NoticeFromProto(const v1::Notice& proto);
 
 // The blocks of an answer. INTERNAL unless each has a generation and an id under `num_blocks`.
+absl::StatusOr<BlockRef> BlockFromProto(uint32_t id, uint64_t generation, uint32_t num_blocks);
 absl::StatusOr<std::vector<BlockRef>> BlocksFromProto(const v1::Blocks& proto, uint32_t num_blocks);
 
 // Ids, and generations unless none is given: a list with some is sent with a 0 where one lacks,

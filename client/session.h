@@ -80,12 +80,15 @@ class Session {
   // Makes blocks unfindable: those given, or the `count` of the tenant's that would be evicted
   // next. Who holds one keeps it. Errors: FAILED_PRECONDITION, NOT_LEAF: one with findable
   // children that are not given.
+  // Neither has a key. Evict is tried again, and what an attempt whose answer was lost evicted is
+  // then missing in the answer; EvictNext is tried once, and without an answer may have evicted.
   absl::StatusOr<Evicted> Evict(std::span<const BlockRef> blocks);
   absl::StatusOr<Evicted> EvictNext(uint32_t count);
 
   // Gives leases of a sequence back that is over, and which nobody is expected to go on with: what
-  // that leaves cached is the first to be evicted. Ends the leases where it succeeds. Errors:
-  // FAILED_PRECONDITION, a lease that has forks.
+  // that leaves cached is the first to be evicted. Ends the leases unless it is refused: without
+  // an answer they may be given back, and the session may hold the references until it ends.
+  // Errors: FAILED_PRECONDITION, a lease that has forks; INVALID_ARGUMENT, another session's.
   absl::Status Done(std::span<BlockLease> leases);
 
   // Waits until every lease that ended before is given back: `leases.clear()` and Flush release

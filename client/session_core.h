@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 
 #include "client/attachment.h"
@@ -51,13 +52,17 @@ class SessionCore {
   absl::Status Call(absl::Status (Transport::*method)(const Request&, const CallContext&,
                                                       Response&),
                     const Request& request, Response& response, Duration wait = {}) {
-    KVPOOL_RETURN_IF_ERROR(CheckUsable());
-    return Learn(client_->retrier.Run(
-        wait, cancellation_, [this] { return status().ok(); },
-        [&](Duration timeout) {
-          response.Clear();
-          return (client_->transport.get()->*method)(request, {timeout, cancellation_}, response);
-        }));
+    return Run(
+        wait, [this] { return status().ok(); }, method, request, response);
+  }
+
+  // Makes a call that must not be repeated: once. Without an answer it may have had its effect.
+  template <typename Request, typename Response>
+  absl::Status CallOnce(absl::Status (Transport::*method)(const Request&, const CallContext&,
+                                                          Response&),
+                        const Request& request, Response& response) {
+    return Run(
+        Duration{}, [] { return false; }, method, request, response);
   }
 
   // Makes a call that moves bytes: one attempt may take all of ClientOptions::transfer_timeout,
@@ -88,6 +93,17 @@ class SessionCore {
   const ForkGuard& fork_guard() const { return fork_guard_; }
 
  private:
+  template <typename Request, typename Response>
+  absl::Status Run(Duration wait, absl::FunctionRef<bool()> may_repeat,
+                   absl::Status (Transport::*method)(const Request&, const CallContext&, Response&),
+                   const Request& request, Response& response) {
+    KVPOOL_RETURN_IF_ERROR(CheckUsable());
+    return Learn(client_->retrier.Run(wait, cancellation_, may_repeat, [&](Duration timeout) {
+      response.Clear();
+      return (client_->transport.get()->*method)(request, {timeout, cancellation_}, response);
+    }));
+  }
+
   // Takes note of what an answer says about the session, and returns what the caller is told.
   absl::Status Learn(absl::Status status);
   // Ends the session here, since the daemon has ended it.

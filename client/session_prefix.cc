@@ -5,6 +5,7 @@
 
 #include "client/convert.h"
 #include "client/leased_reference.h"
+#include "client/retrier.h"
 #include "client/session.h"
 #include "client/session_core.h"
 #include "core/status_macros.h"
@@ -27,12 +28,13 @@ void PrefixToProto(const Prefix& prefix, v1::Prefix& proto) {
   }
 }
 
-absl::StatusOr<Evicted> CallEvict(SessionCore& core, const v1::EvictRequest& request) {
-  v1::EvictResponse response;
-  KVPOOL_RETURN_IF_ERROR(core.Call(&Transport::Evict, request, response));
+absl::StatusOr<Evicted> ReadEvicted(const v1::EvictResponse& response, uint32_t num_blocks) {
   Evicted evicted{.freed = response.freed()};
   evicted.blocks.reserve(static_cast<size_t>(response.block_ids_size()));
-  for (const uint32_t id : response.block_ids()) evicted.blocks.push_back(BlockId{id});
+  for (const uint32_t id : response.block_ids()) {
+    if (id >= num_blocks) return Nonsense(absl::StrCat("block ", id, " of ", num_blocks));
+    evicted.blocks.push_back(BlockId{id});
+  }
   return evicted;
 }
 
@@ -50,9 +52,13 @@ absl::StatusOr<Published> Session::Publish(const Prefix& prefix, std::span<const
   KVPOOL_RETURN_IF_ERROR(core_->Call(&Transport::Publish, request, response));
   Published published{.count = response.published(), .last_key = response.last_key()};
   for (const v1::PublishResponse::Duplicate& duplicate : response.duplicates()) {
-    published.duplicates.push_back({.index = duplicate.index(),
-                                    .known = {.block = BlockId{duplicate.block_id()},
-                                              .generation = Generation{duplicate.generation()}}});
+    if (duplicate.index() >= blocks.size()) {
+      return Nonsense(absl::StrCat("duplicate ", duplicate.index(), " of ", blocks.size()));
+    }
+    KVPOOL_ASSIGN_OR_RETURN(
+        const BlockRef known,
+        BlockFromProto(duplicate.block_id(), duplicate.generation(), layout().num_blocks));
+    published.duplicates.push_back({.index = duplicate.index(), .known = known});
   }
   return published;
 }
@@ -102,8 +108,8 @@ absl::StatusOr<AcquiredBlocks> Session::Acquire(const Prefix& prefix, uint32_t t
   KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> refs,
                           BlocksFromProto(response.blocks(), layout().num_blocks));
   if (response.matched_blocks() > refs.size()) {
-    return absl::InternalError(absl::StrCat("the daemon matched ", response.matched_blocks(),
-                                            " blocks and gave ", refs.size()));
+    return Nonsense(
+        absl::StrCat(response.matched_blocks(), " blocks matched, ", refs.size(), " given"));
   }
   return AcquiredBlocks{.blocks = MakeLeases(refs),
                         .matched_blocks = response.matched_blocks(),
@@ -114,22 +120,31 @@ absl::StatusOr<Evicted> Session::Evict(std::span<const BlockRef> blocks) {
   v1::EvictRequest request;
   request.set_session_id(id().ToString());
   BlocksToProto(blocks, *request.mutable_blocks());
-  return CallEvict(*core_, request);
+  v1::EvictResponse response;
+  KVPOOL_RETURN_IF_ERROR(core_->Call(&Transport::Evict, request, response));
+  return ReadEvicted(response, layout().num_blocks);
 }
 
 absl::StatusOr<Evicted> Session::EvictNext(uint32_t count) {
   v1::EvictRequest request;
   request.set_session_id(id().ToString());
   request.set_count(count);
-  return CallEvict(*core_, request);
+  v1::EvictResponse response;
+  // The API gives it no key: a second one would evict as many again.
+  KVPOOL_RETURN_IF_ERROR(core_->CallOnce(&Transport::Evict, request, response));
+  return ReadEvicted(response, layout().num_blocks);
 }
 
 absl::Status Session::Done(std::span<BlockLease> leases) {
   KVPOOL_RETURN_IF_ERROR(core_->CheckUsable());
   KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> refs, CheckRelease(leases));
-  KVPOOL_RETURN_IF_ERROR(core_->DecRef(refs, /*done=*/true));
-  for (BlockLease& lease : leases) lease.reference_.reset();
-  return absl::OkStatus();
+  if (refs.empty()) return absl::OkStatus();
+  const absl::Status status = core_->DecRef(refs, /*done=*/true);
+  // Without an answer they may be given back, and once more could be another lease's reference.
+  if (status.ok() || IsWorthRetrying(status)) {
+    for (BlockLease& lease : leases) lease.reference_.reset();
+  }
+  return status;
 }
 
 }  // namespace kvpool::client

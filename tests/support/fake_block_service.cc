@@ -34,14 +34,15 @@ grpc::Status FakeStatusToGrpc(const absl::Status& status) {
           detail == ErrorDetail{} ? "" : rich.SerializeAsString()};
 }
 
+grpc::Status FakeSessionUnknown() {
+  return FakeStatusToGrpc(MakeError(absl::StatusCode::kNotFound,
+                                    {.reason = Reason::kSessionUnknown}, "no such session"));
+}
+
 namespace {
 
 grpc::Status Fail(absl::StatusCode code, const ErrorDetail& detail, absl::string_view message) {
   return FakeStatusToGrpc(MakeError(code, detail, message));
-}
-
-grpc::Status SessionUnknown() {
-  return Fail(absl::StatusCode::kNotFound, {.reason = Reason::kSessionUnknown}, "no such session");
 }
 
 PoolSpec SmallSpec() {
@@ -169,9 +170,20 @@ grpc::Status FakeBlockService::CheckHeld(const Session& session, const v1::Block
   return grpc::Status::OK;
 }
 
+void FakeBlockService::Take(Session& session, size_t count, v1::Blocks& blocks) {
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t block = free_.back();
+    free_.pop_back();
+    counts_[block] = 1;
+    session.references[block] = 1;
+    blocks.add_block_ids(block);
+    blocks.add_generations(++generations_[block]);
+  }
+}
+
 void FakeBlockService::Drop(Session& session, uint32_t block) {
   if (--session.references[block] == 0) session.references.erase(block);
-  if (--counts_[block] == 0) free_.push_back(block);
+  if (--counts_[block] == 0 && !IsFindable(block)) free_.push_back(block);
 }
 
 void FakeBlockService::EndSession(const std::string& id) {
@@ -231,7 +243,7 @@ grpc::ServerWriteReactor<v1::KeepAliveResponse>* FakeBlockService::KeepAlive(
   const MutexLock lock(mutex_);
   streams_.insert(stream);
   grpc::Status status = Begin("KeepAlive", 0);
-  if (status.ok() && Find(request->session_id()) == nullptr) status = SessionUnknown();
+  if (status.ok() && Find(request->session_id()) == nullptr) status = FakeSessionUnknown();
   if (!status.ok()) {
     stream->End(status);
   } else if (is_attaching_) {
@@ -247,7 +259,7 @@ grpc::Status FakeBlockService::CloseSession(grpc::ServerContext* /*context*/,
                                             v1::CloseSessionResponse* /*response*/) {
   const MutexLock lock(mutex_);
   if (const grpc::Status status = Begin("CloseSession", 0); !status.ok()) return status;
-  if (Find(request->session_id()) == nullptr) return SessionUnknown();
+  if (Find(request->session_id()) == nullptr) return FakeSessionUnknown();
   EndSession(request->session_id());
   for (FakeStream* stream : streams_) {
     if (stream->session() == request->session_id()) stream->End(grpc::Status::OK);
@@ -262,7 +274,7 @@ grpc::Status FakeBlockService::Alloc(grpc::ServerContext* /*context*/,
     return status;
   }
   Session* const session = Find(request->session_id());
-  if (session == nullptr) return SessionUnknown();
+  if (session == nullptr) return FakeSessionUnknown();
   const auto answer = session->answers.find(request->idempotency_key());
   if (answer != session->answers.end()) {
     KVPOOL_CHECK(response->ParseFromString(answer->second));
@@ -280,15 +292,7 @@ grpc::Status FakeBlockService::Alloc(grpc::ServerContext* /*context*/,
                 "the pool is full");
   }
   for (const uint32_t block : request->release().block_ids()) Drop(*session, block);
-  v1::Blocks& blocks = *response->mutable_blocks();
-  for (size_t i = std::min<size_t>(request->count(), available); i > 0; --i) {
-    const uint32_t block = free_.back();
-    free_.pop_back();
-    counts_[block] = 1;
-    session->references[block] = 1;
-    blocks.add_block_ids(block);
-    blocks.add_generations(++generations_[block]);
-  }
+  Take(*session, std::min<size_t>(request->count(), available), *response->mutable_blocks());
   session->answers[request->idempotency_key()] = response->SerializeAsString();
   return End("Alloc");
 }
@@ -301,7 +305,7 @@ grpc::Status FakeBlockService::IncRef(grpc::ServerContext* /*context*/,
     return status;
   }
   Session* const session = Find(request->session_id());
-  if (session == nullptr) return SessionUnknown();
+  if (session == nullptr) return FakeSessionUnknown();
   if (!session->answers.emplace(request->idempotency_key(), "").second) return grpc::Status::OK;
   const v1::Blocks& blocks = request->blocks();
   for (int i = 0; i < blocks.block_ids_size(); ++i) {
@@ -330,13 +334,14 @@ grpc::Status FakeBlockService::DecRef(grpc::ServerContext* /*context*/,
     return status;
   }
   Session* const session = Find(request->session_id());
-  if (session == nullptr) return SessionUnknown();
+  if (session == nullptr) return FakeSessionUnknown();
   if (session->answers.contains(request->idempotency_key())) return grpc::Status::OK;
   if (const grpc::Status held = CheckHeld(*session, request->blocks(), Reason::kNotHeld);
       !held.ok()) {
     return held;
   }
   session->answers.emplace(request->idempotency_key(), "");
+  if (request->done()) done_count_ += static_cast<uint32_t>(request->blocks().block_ids_size());
   for (const uint32_t block : request->blocks().block_ids()) Drop(*session, block);
   changed_.notify_all();
   return End("DecRef");

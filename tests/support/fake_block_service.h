@@ -26,6 +26,7 @@ class FakeStream;
 
 // `status` as a daemon sends it, with its detail.
 grpc::Status FakeStatusToGrpc(const absl::Status& status);
+grpc::Status FakeSessionUnknown();
 
 // FakeDaemon's BlockService. KeepAlive is of the callback kind, so that a stream's end is told
 // and not looked for. Thread-safe.
@@ -47,6 +48,14 @@ class FakeBlockService final
                       v1::IncRefResponse* response) override;
   grpc::Status DecRef(grpc::ServerContext* context, const v1::DecRefRequest* request,
                       v1::DecRefResponse* response) override;
+  grpc::Status Publish(grpc::ServerContext* context, const v1::PublishRequest* request,
+                       v1::PublishResponse* response) override;
+  grpc::Status Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
+                      v1::LookupResponse* response) override;
+  grpc::Status Acquire(grpc::ServerContext* context, const v1::AcquireRequest* request,
+                       v1::AcquireResponse* response) override;
+  grpc::Status Evict(grpc::ServerContext* context, const v1::EvictRequest* request,
+                     v1::EvictResponse* response) override;
   grpc::Status FillBlocks(grpc::ServerContext* context, const v1::FillBlocksRequest* request,
                           v1::FillBlocksResponse* response) override;
   grpc::Status CopyBlocks(grpc::ServerContext* context, const v1::CopyBlocksRequest* request,
@@ -73,7 +82,18 @@ class FakeBlockService final
   Session* Find(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   grpc::Status CheckHeld(const Session& session, const v1::Blocks& blocks, Reason reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes free blocks. Requires as many.
+  void Take(Session& session, size_t count, v1::Blocks& blocks)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drop(Session& session, uint32_t block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsFindable(uint32_t block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The keys of a prefix's blocks; nothing where its parent is not findable.
+  std::optional<std::vector<std::string>> KeysOf(const v1::Prefix& prefix) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The longest findable prefix of at most `max_blocks`; its last key into `last_key`.
+  v1::Blocks Match(const v1::Prefix& prefix, size_t max_blocks, std::string& last_key) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Hold(Session& session, const v1::Blocks& blocks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndSession(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::span<std::byte> SideOf(const v1::BlockPiece& piece) const;
   void NotifyAll(const v1::Notice& notice) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -102,6 +122,9 @@ class FakeBlockService final
   bool is_attaching_ ABSL_GUARDED_BY(mutex_) = true;
   std::vector<uint64_t> requested_regions_ ABSL_GUARDED_BY(mutex_);
   v1::OpenSessionRequest last_open_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, uint32_t> findable_ ABSL_GUARDED_BY(mutex_);  // Blocks, by key.
+  v1::Prefix last_prefix_ ABSL_GUARDED_BY(mutex_);
+  uint32_t done_count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kvpool::test

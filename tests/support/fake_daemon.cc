@@ -108,6 +108,16 @@ uint32_t FakeDaemon::FreeCount() const {
   return static_cast<uint32_t>(service_->free_.size());
 }
 
+uint32_t FakeDaemon::FindableCount() const {
+  const MutexLock lock(service_->mutex_);
+  return static_cast<uint32_t>(service_->findable_.size());
+}
+
+uint32_t FakeDaemon::DoneCount() const {
+  const MutexLock lock(service_->mutex_);
+  return service_->done_count_;
+}
+
 size_t FakeDaemon::SessionCount() const {
   const MutexLock lock(service_->mutex_);
   return service_->sessions_.size();
@@ -116,6 +126,11 @@ size_t FakeDaemon::SessionCount() const {
 v1::OpenSessionRequest FakeDaemon::LastOpen() const {
   const MutexLock lock(service_->mutex_);
   return service_->last_open_;
+}
+
+v1::Prefix FakeDaemon::LastPrefix() const {
+  const MutexLock lock(service_->mutex_);
+  return service_->last_prefix_;
 }
 
 std::vector<uint64_t> FakeDaemon::RequestedRegions() const {

@@ -20,8 +20,9 @@ class FakeBlockService;
 
 // A daemon of one pool "p" on host memory, as small as can be, for tests of what speaks to one: a
 // real gRPC server on a unix socket, its fd socket beside it. It counts each session's references
-// and remembers keyed answers for ever; it knows no claims, seals, quotas or waiting. It loses
-// answers, refuses and ends streams on demand, and tells what it has seen. Thread-safe.
+// and remembers keyed answers for ever; what is published is findable until it is evicted by a
+// call. It knows no claims, seals, quotas or waiting. It loses answers, refuses and ends streams on
+// demand, and tells what it has seen. Thread-safe.
 class FakeDaemon {
  public:
   struct Options {
@@ -69,9 +70,14 @@ class FakeDaemon {
   // Of a block, by all sessions.
   uint32_t ReferenceCount(BlockId block) const;
   uint32_t FreeCount() const;
+  uint32_t FindableCount() const;
+  // How many references were given back as done with.
+  uint32_t DoneCount() const;
   size_t SessionCount() const;
   // The last OpenSession.
   v1::OpenSessionRequest LastOpen() const;
+  // Of the last call that had a prefix.
+  v1::Prefix LastPrefix() const;
   // The regions that were asked for on the fd socket, in order.
   std::vector<uint64_t> RequestedRegions() const;
 

@@ -51,6 +51,13 @@ void CheckInChild(Worker& worker, const std::string& socket) {
   Expect(is_refused(session.Alloc(1).status()), "Alloc");
   Expect(is_refused(session.Alloc(1, {.release = worker.leases}).status()), "Alloc, release");
   Expect(is_refused(session.IncRef(refs).status()), "IncRef");
+  Expect(is_refused(session.Publish({}, refs).status()), "Publish");
+  Expect(is_refused(session.Lookup({}).status()), "Lookup");
+  Expect(is_refused(session.Peek({}).status()), "Peek");
+  Expect(is_refused(session.Acquire({}, 1).status()), "Acquire");
+  Expect(is_refused(session.Evict(refs).status()), "Evict");
+  Expect(is_refused(session.EvictNext(1).status()), "EvictNext");
+  Expect(is_refused(session.Done(worker.leases)), "Done");
   Expect(is_refused(session.Flush()), "Flush");
   Expect(is_refused(session.FillBlocks(refs, Fill::kZero)), "FillBlocks");
   Expect(is_refused(session.CopyBlocks(refs, refs)), "CopyBlocks");

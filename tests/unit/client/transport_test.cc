@@ -1,6 +1,7 @@
 // A client over a transport and in a time of the test's own: nothing here waits.
 #include "client/transport.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -68,24 +69,31 @@ class SimulatedTransport final : public Transport {
                       v1::IncRefResponse& /*response*/) override {
     return absl::OkStatus();
   }
-  absl::Status DecRef(const v1::DecRefRequest& /*request*/, const CallContext& /*call*/,
+  absl::Status DecRef(const v1::DecRefRequest& request, const CallContext& /*call*/,
                       v1::DecRefResponse& /*response*/) override {
-    return absl::OkStatus();
+    dec_ref_keys.push_back(request.idempotency_key());
+    return on_dec_ref ? on_dec_ref() : absl::OkStatus();
   }
   absl::Status Publish(const v1::PublishRequest& /*request*/, const CallContext& /*call*/,
-                       v1::PublishResponse& /*response*/) override {
+                       v1::PublishResponse& response) override {
+    response = publish_answer;
     return absl::OkStatus();
   }
   absl::Status Lookup(const v1::LookupRequest& /*request*/, const CallContext& /*call*/,
-                      v1::LookupResponse& /*response*/) override {
+                      v1::LookupResponse& response) override {
+    response = lookup_answer;
     return absl::OkStatus();
   }
-  absl::Status Acquire(const v1::AcquireRequest& /*request*/, const CallContext& /*call*/,
-                       v1::AcquireResponse& /*response*/) override {
+  absl::Status Acquire(const v1::AcquireRequest& request, const CallContext& call,
+                       v1::AcquireResponse& response) override {
+    acquires.push_back(request);
+    acquire_timeouts.push_back(call.timeout);
+    response = acquire_answer;
     return absl::OkStatus();
   }
   absl::Status Evict(const v1::EvictRequest& /*request*/, const CallContext& /*call*/,
-                     v1::EvictResponse& /*response*/) override {
+                     v1::EvictResponse& response) override {
+    response = evict_answer;
     return absl::OkStatus();
   }
   absl::Status FillBlocks(const v1::FillBlocksRequest& /*request*/, const CallContext& /*call*/,
@@ -128,6 +136,14 @@ class SimulatedTransport final : public Transport {
   std::function<absl::Status(Duration timeout)> on_open;
   std::function<absl::Status(Duration timeout, v1::AllocResponse& response)> on_alloc;
   std::vector<v1::AllocRequest> allocs;
+  std::function<absl::Status()> on_dec_ref;
+  std::vector<uint64_t> dec_ref_keys;
+  v1::PublishResponse publish_answer;
+  v1::LookupResponse lookup_answer;
+  v1::AcquireResponse acquire_answer;
+  v1::EvictResponse evict_answer;
+  std::vector<v1::AcquireRequest> acquires;
+  std::vector<Duration> acquire_timeouts;
 };
 
 struct Simulation {
@@ -218,6 +234,76 @@ TEST_CASE("Answers that make no sense are INTERNAL") {
     };
     CHECK(absl::IsInternal(session->Alloc(1).status()));
   }
+}
+
+TEST_CASE("Answers about prefixes that make no sense are INTERNAL") {
+  Simulation simulation;
+  const auto session = simulation.client.OpenSession({.pool = "p"}).value();
+  SimulatedTransport& transport = *simulation.transport;
+  const BlockRef block{.block = BlockId{0}, .generation = Generation{5}};
+  SECTION("a block that the pool does not have") {
+    transport.lookup_answer.mutable_blocks()->add_block_ids(1);
+    transport.lookup_answer.mutable_blocks()->add_generations(5);
+    *transport.acquire_answer.mutable_blocks() = transport.lookup_answer.blocks();
+    transport.evict_answer.add_block_ids(1);
+    CHECK(absl::IsInternal(session->Lookup({}).status()));
+    CHECK(absl::IsInternal(session->Peek({}).status()));
+    CHECK(absl::IsInternal(session->Acquire({}, 1).status()));
+    CHECK(absl::IsInternal(session->Evict({{block}}).status()));
+    CHECK(absl::IsInternal(session->EvictNext(1).status()));
+  }
+  SECTION("more blocks matched than given") {
+    transport.acquire_answer.set_matched_blocks(1);
+    CHECK(absl::IsInternal(session->Acquire({}, 1).status()));
+  }
+  SECTION("a duplicate of none of the call's blocks, or one that is no block") {
+    v1::PublishResponse::Duplicate& duplicate = *transport.publish_answer.add_duplicates();
+    duplicate.set_generation(5);
+    CHECK(session->Publish({}, {{block}}).ok());
+    duplicate.set_index(1);
+    CHECK(absl::IsInternal(session->Publish({}, {{block}}).status()));
+    duplicate.set_index(0);
+    duplicate.set_block_id(1);
+    CHECK(absl::IsInternal(session->Publish({}, {{block}}).status()));
+    duplicate.set_block_id(0);
+    duplicate.set_generation(0);
+    CHECK(absl::IsInternal(session->Publish({}, {{block}}).status()));
+  }
+}
+
+TEST_CASE("Acquire has a deadline, its wait on top, and says what the new blocks are to hold") {
+  Simulation simulation;
+  const auto session = simulation.client.OpenSession({.pool = "p"}).value();
+  CHECK(session->Acquire({}, 3, {.max_new_blocks = 2, .fill = Fill::kZero}).ok());
+  CHECK(session->Acquire({}, 1, {.wait = seconds(10)}).ok());
+  CHECK(session->Acquire({}, 1, {.wait = Duration::max()}).ok());
+  CHECK(simulation.transport->acquire_timeouts ==
+        std::vector<Duration>{seconds(5), seconds(15), seconds(35)});
+  const auto& acquires = simulation.transport->acquires;
+  CHECK(acquires[0].total_blocks() == 3);
+  CHECK(acquires[0].max_new_blocks() == 2);
+  CHECK(acquires[0].fill() == v1::FILL_ZERO);
+  CHECK_FALSE(acquires[0].has_wait());
+  CHECK(acquires[1].wait().seconds() == 10);
+  CHECK(acquires[2].wait().seconds() == 30);
+}
+
+TEST_CASE("What Done gave back without an answer is not given back again") {
+  Simulation simulation;
+  const auto session = simulation.client.OpenSession({.pool = "p"}).value();
+  SimulatedTransport& transport = *simulation.transport;
+  transport.on_alloc = [](Duration /*timeout*/, v1::AllocResponse& response) {
+    return Grant(response);
+  };
+  auto leases = session->Alloc(1).value();
+  transport.on_dec_ref = [] { return absl::UnavailableError("no answer"); };
+  CHECK(absl::IsUnavailable(session->Done(leases)));
+  CHECK(leases[0].is_empty());
+  leases.clear();
+  CHECK(session->Flush().ok());
+  const std::vector<uint64_t>& keys = transport.dec_ref_keys;
+  CHECK(keys.size() > 1);
+  CHECK(std::ranges::count(keys, keys[0]) == static_cast<std::ptrdiff_t>(keys.size()));
 }
 
 TEST_CASE("Memory that is not the host's is UNIMPLEMENTED to map") {
