@@ -139,7 +139,7 @@ absl::Status Session::Done(std::span<BlockLease> leases) {
   KVPOOL_RETURN_IF_ERROR(core_->CheckUsable());
   KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> refs, CheckRelease(leases));
   if (refs.empty()) return absl::OkStatus();
-  const absl::Status status = core_->DecRef(refs, /*done=*/true);
+  absl::Status status = core_->DecRef(refs, /*done=*/true);
   // Without an answer they may be given back, and once more could be another lease's reference.
   if (status.ok() || IsWorthRetrying(status)) {
     for (BlockLease& lease : leases) lease.reference_.reset();
