@@ -199,7 +199,10 @@ bool AllocDesk::ServeGuaranteed(TimePoint now) {
     const std::optional<uint64_t> found = state_.guaranteed_waits.Find(room);
     if (!found.has_value()) return false;
     // A look at what it releases may show that it must wait on.
-    if (ServeOne(state_.waits.at(*found), /*is_first=*/false, now)) return true;
+    WaitingCall& call = state_.waits.at(*found);
+    if (ServeOne(call, /*is_first=*/false, now)) return true;
+    // What it finds may be shared too often by now: it is looked at again in its turn.
+    if (call.prefix.has_value()) state_.guaranteed_waits.SetNeed(call.number, std::nullopt);
     KVPOOL_CHECK(state_.guaranteed_waits.Find(room) != found);
   }
 }

@@ -169,5 +169,34 @@ TEST_CASE("A repeat of a waiting Acquire takes its place, and of an answered one
              absl::StatusCode::kInvalidArgument, Reason::kUnspecified);
 }
 
+TEST_CASE("A guaranteed Acquire whose prefix is shared too often waits for its turn") {
+  LedgerOptions options = test::OptionsOf(8);
+  options.limits.max_sharers = 2;
+  CacheFixture f(options);
+  const SessionId a = f.Open(1, {.model_id = "llama", .guaranteed_blocks = 2});
+  const SessionId b = f.OpenModel(2);
+  const SessionId c = f.OpenModel(3);
+  const SessionId d = f.OpenModel(4);
+  const SessionId e = f.OpenModel(5);
+  const std::vector<BlockRef> shared = f.Alloc(a, 2);
+  REQUIRE(f.IncRef(e, shared) == absl::OkStatus());
+  const std::vector<BlockRef> published = f.Alloc(b, 1);
+  const std::vector<BlockRef> rest = f.Alloc(c, 5);
+  f.Drop(a, shared);
+  const PendingId grow = f.AllocLater(d, {.count = 5});
+  const PendingId admit = f.AcquireLater(a, "x", 2);
+  f.Publish(b, KeysOf("x"), published);
+  f.Drop(c, {rest[0], rest[1]});
+  CHECK(f.Take<AllocDone>().empty());
+  f.Drop(e, shared);
+  f.Drop(c, {rest[2], rest[3], rest[4]});
+  const auto done = f.Take<AllocDone>();
+  REQUIRE(done.size() == 2);
+  CHECK(done[0].id == grow);
+  CHECK(done[0].result.ok());
+  CHECK(done[1].id == admit);
+  CHECK(done[1].result->matched_blocks == 1);
+}
+
 }  // namespace
 }  // namespace kvpool
