@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "tests/model/ledger/model_keys.h"
 #include "tests/model/ledger/verdict.h"
 
 namespace kvpool::test {
@@ -72,14 +73,26 @@ std::string ToText(std::span<const BlockRef> blocks) {
 }
 
 std::string ToText(const AllocAnswer& answer) {
-  return absl::StrCat(ToText(answer.blocks), " available=", answer.available);
+  return absl::StrCat(ToText(answer.blocks), " matched=", answer.matched_blocks,
+                      answer.last_key.has_value() ? " last=" + ToText(*answer.last_key) : "",
+                      " available=", answer.available);
+}
+
+std::string ToText(const PublishAnswer& answer) {
+  std::string text = absl::StrCat("published=", answer.published);
+  for (const Duplicate& each : answer.duplicates) {
+    absl::StrAppend(&text, " duplicate#", each.index, "=", ToText({&each.known, 1}));
+  }
+  return text + (answer.last_key.has_value() ? " last=" + ToText(*answer.last_key) : "");
 }
 
 std::string ToText(const BlockInfo& info) {
   constexpr const char* kStates[] = {"free", "held", "cached", "quarantined"};
-  std::string text = absl::StrCat(ToIndex(info.block), "@", static_cast<uint64_t>(info.generation),
-                                  " ", kStates[static_cast<size_t>(info.state)],
-                                  info.claimed ? " claimed" : "", " ", info.tenant);
+  std::string text =
+      absl::StrCat(ToIndex(info.block), "@", static_cast<uint64_t>(info.generation), " ",
+                   kStates[static_cast<size_t>(info.state)], " x", info.ref_count,
+                   info.claimed ? " claimed" : "", info.sealed ? " sealed" : "",
+                   info.published ? " published" : "", " ", info.tenant);
   for (const BlockHolder& holder : info.holders) {
     absl::StrAppend(&text, " ", ToText(holder.session), "x", holder.references);
   }
@@ -105,6 +118,8 @@ std::string ToText(const AllocCall& call) {
       "Alloc{", ToText(call.caller), " count=", call.count, call.allow_partial ? " partial" : "",
       call.may_wait() ? absl::StrCat(" wait=", call.wait->count()) : "",
       " fill=", static_cast<int>(call.fill), " release=", ToText(call.release),
+      call.prefix != nullptr ? " prefix=" + ToText(*call.prefix) : "",
+      call.max_new_blocks > 0 ? absl::StrCat(" max_new=", call.max_new_blocks) : "",
       KeyText(call.idempotency_key), call.queue == WaitQueue::kAdmit ? " admit" : "", "}");
 }
 
@@ -116,6 +131,22 @@ std::string ToText(const IncRefCall& call) {
 std::string ToText(const DecRefCall& call) {
   return absl::StrCat("DecRef{", ToText(call.caller), " ", ToText(call.blocks),
                       call.done ? " done" : "", KeyText(call.idempotency_key), "}");
+}
+
+std::string ToText(const PublishCall& call) {
+  return absl::StrCat("Publish{", ToText(call.caller), " prefix=", ToText(*call.prefix),
+                      " adapter=", std::string(call.adapter), " skip=", call.skip, " ",
+                      ToText(call.blocks), KeyText(call.idempotency_key), "}");
+}
+
+std::string ToText(const LookupCall& call) {
+  return absl::StrCat("Lookup{", ToText(call.caller), " prefix=", ToText(*call.prefix),
+                      call.acquire ? " acquire" : "", KeyText(call.idempotency_key), "}");
+}
+
+std::string ToText(const EvictCall& call) {
+  return absl::StrCat("Evict{", ToText(call.caller), " count=", call.count, " ",
+                      ToText(call.blocks), "}");
 }
 
 std::string ToText(const PinCall& call) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 
+#include "core/ledger/cache_calls.h"
 #include "core/ledger/calls.h"
 #include "core/ledger/events.h"
 #include "core/ledger/status.h"
@@ -25,6 +26,7 @@ std::string ToText(ProcessId process);
 std::string ToText(const std::vector<BlockId>& blocks);
 std::string ToText(std::span<const BlockRef> blocks);
 std::string ToText(const AllocAnswer& answer);
+std::string ToText(const PublishAnswer& answer);
 std::string ToText(const BlockInfo& info);
 std::string ToText(const LedgerEvent& event);
 std::string ToText(const OpenSessionCall& call);
@@ -32,6 +34,9 @@ std::string ToText(const Caller& caller);
 std::string ToText(const AllocCall& call);
 std::string ToText(const IncRefCall& call);
 std::string ToText(const DecRefCall& call);
+std::string ToText(const PublishCall& call);
+std::string ToText(const LookupCall& call);
+std::string ToText(const EvictCall& call);
 std::string ToText(const PinCall& call);
 
 }  // namespace kvpool::test

@@ -25,6 +25,7 @@ void LedgerModel::Begin(TimePoint now, const Seen& seen) {
   now_ = now;
   expected_.clear();
   dropped_ = 0;
+  left_dropped_ = 0;
   has_tie_ = false;
   may_drop_ = 0;
   must_drop_ = 0;
@@ -113,24 +114,26 @@ void LedgerModel::Finish() {
       }
     }
   }
-  if (may_drop_.has_value() && dropped_ > *may_drop_) {
-    Complain(absl::StrCat("dropped ", dropped_, " of what ended sessions hold, not at most ",
+  const uint64_t dropped = dropped_ + left_dropped_;
+  if (may_drop_.has_value() && dropped > *may_drop_) {
+    Complain(absl::StrCat("dropped ", dropped, " of what ended sessions hold, not at most ",
                           *may_drop_));
   }
-  if (Leftovers() > 0 && dropped_ < must_drop_ && !IsSliced()) {
+  if (Leftovers() > 0 && dropped < must_drop_ && !IsSliced()) {
     Complain(
-        absl::StrCat("dropped ", dropped_, " of what ended sessions hold, and left ", Leftovers()));
+        absl::StrCat("dropped ", dropped, " of what ended sessions hold, and left ", Leftovers()));
   }
 }
 
-uint32_t LedgerModel::Told(uint32_t available) const {
+bool LedgerModel::IsExact() const {
   const bool has_ended =
       std::ranges::any_of(state_.sessions, [](const auto& entry) { return !entry.second.is_live; });
-  return has_tie_ || (IsSliced() && (has_ended || dropped_ > 0)) ? kAnyNumber : available;
+  return !has_tie_ && !(IsSliced() && (has_ended || dropped_ > 0));
 }
 
 void LedgerModel::Settle() {
   FollowReclaim();
+  FollowLeft();
   ServePins();
   ServeWaiters();
   ForgetSessions();
@@ -150,10 +153,13 @@ void LedgerModel::Note(uint32_t block, TraceOperation operation) {
 
 void LedgerModel::FreeIfDone(uint32_t block, bool is_ordered) {
   ModelState::Block& entry = state_.blocks[block];
-  if (entry.is_free || !entry.refs.empty() || state_.IsClaimed(block) || state_.IsPinned(block)) {
+  if (entry.is_free || !entry.refs.empty() || state_.IsClaimed(block) || state_.IsPinned(block) ||
+      state_.IsFindable(block) || entry.is_left) {
     return;
   }
   entry.is_free = true;
+  entry.is_old = false;
+  entry.sealed.reset();
   if (is_ordered || !has_loose_group_ || state_.free_groups.empty()) {
     state_.free_groups.emplace_back();
   }

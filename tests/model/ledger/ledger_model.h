@@ -45,6 +45,16 @@ class LedgerModel {
   void DecRef(const DecRefCall& call, TimePoint now, const absl::StatusOr<DecRefAnswer>& result,
               const Seen& seen);
 
+  void Publish(const PublishCall& call, TimePoint now, const absl::StatusOr<PublishAnswer>& result,
+               const Seen& seen);
+  void Lookup(const LookupCall& call, TimePoint now, const absl::StatusOr<LookupAnswer>& result,
+              const Seen& seen);
+  // Require that nothing falls due: what becomes unfindable does by them.
+  void Evict(const EvictCall& call, TimePoint now, const absl::StatusOr<EvictAnswer>& result,
+             const Seen& seen);
+  void ResetPrefixes(std::optional<absl::string_view> tenant, TimePoint now, uint32_t result,
+                     const Seen& seen);
+
   void Pin(const PinCall& call, TimePoint now, const absl::StatusOr<PinOutcome>& result,
            const Seen& seen);
   void Unpin(PendingId id, TimePoint now, const Seen& seen);
@@ -62,7 +72,7 @@ class LedgerModel {
 
  private:
   using Session = ModelState::Session;
-  using Answer = std::variant<absl::Status, AllocAnswer, DecRefAnswer>;
+  using Answer = ModelState::Answer;
 
   // ledger_model.cc
   void Begin(TimePoint now, const Seen& seen);
@@ -86,14 +96,18 @@ class LedgerModel {
   uint64_t Leftovers() const;
   // Where what ended sessions hold goes in slices, or that of several at one time, a number told in
   // the middle of a call depends on which went before: `available`, or any number.
-  uint32_t Told(uint32_t available) const;
+  uint32_t Told(uint32_t available) const { return IsExact() ? available : kAnyNumber; }
+  bool IsExact() const;
   bool IsSliced() const { return state_.options.limits.reclaim_slice < state_.options.num_blocks; }
   void ForgetSessions();
   void FollowReclaim();
 
   // ledger_model_alloc.cc
   bool IsFirst(const AllocCall& call, PendingId id) const;
-  Verdicts CheckAlloc(const AllocCall& call, bool is_first, uint32_t* take) const;
+  Verdicts CheckAlloc(const AllocCall& call, bool is_first, uint32_t* take,
+                      bool is_waiting = true) const;
+  Verdicts CheckAcquire(const AllocCall& call, bool is_first, uint32_t* take,
+                        bool is_waiting) const;
   Verdicts CheckRoom(const AllocCall& call, bool is_first, uint32_t* take);
   bool AnswerFromKey(const AllocCall& call, const std::string& request,
                      const absl::StatusOr<AllocOutcome>& result);
@@ -102,6 +116,7 @@ class LedgerModel {
   PendingId* FindPending(const SessionId& session, uint64_t key, std::string** request);
   void Serve(PendingId id, const AllocCall& call, const std::string& request, uint32_t take,
              const AllocAnswer* answer);
+  void GiveOut(const AllocCall& call, std::span<const BlockRef> blocks, ExpectedEvent* needed);
   std::vector<BlockRef> BlocksOfFill(const FillNeeded& fill, const SessionId& session,
                                      uint32_t take) const;
   void MergeFreeGroups();
@@ -117,9 +132,23 @@ class LedgerModel {
   // ledger_model_blocks.cc
   void AddRef(uint32_t block, const SessionId& session, TraceOperation operation);
   void DropRef(uint32_t block, const SessionId& session, TraceOperation operation);
-  uint32_t DropRefs(const SessionId& session, std::span<const BlockRef> blocks);
+  DecRefAnswer DropRefs(const SessionId& session, std::span<const BlockRef> blocks);
   void Remember(const SessionId& session, uint64_t key, const std::string& request,
                 const Answer& answer);
+
+  // ledger_model_cache.cc
+  void AcquireHits(const SessionId& session, const std::vector<uint32_t>& hits);
+  void Unfind(uint32_t block);
+  void FollowEvicted(const EvictCall& call, const EvictAnswer& answer);
+
+  // ledger_model_evict.cc
+  void MakeRoom(const std::string& tenant, uint32_t take, std::span<const BlockId> given);
+  void EvictOne(const std::optional<std::string>& tenant, std::span<const BlockId> given);
+  void EvictWhatShows();
+  bool ShowsEvicted(uint32_t block) const;
+  uint32_t ChooseBySight(const std::vector<uint32_t>& choices,
+                         std::span<const BlockId> given) const;
+  void FollowLeft();
 
   // ledger_model_pins.cc
   void ServePins();
@@ -141,6 +170,7 @@ class LedgerModel {
   // References and claims of ended sessions that it dropped; at most as many as it may (absent:
   // any number), and at least as many as it must, unless none is left.
   uint64_t dropped_ = 0;
+  uint64_t left_dropped_ = 0;  // The same of what resets left.
   std::optional<uint64_t> may_drop_;
   uint64_t must_drop_ = 0;
   uint64_t begun_ = 0;            // How many it began to drop.

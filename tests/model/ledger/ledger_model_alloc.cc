@@ -11,6 +11,18 @@ namespace {
 
 using Kind = ExpectedEvent::Kind;
 
+// Those of the new blocks of a grant that are known to be its own.
+std::vector<BlockId> GivenBlocks(const AllocAnswer* answer, const FillNeeded* fill) {
+  std::vector<BlockId> given;
+  if (answer != nullptr) {
+    for (const BlockRef& ref : answer->blocks) given.push_back(ref.block);
+    return given;
+  }
+  given = fill->zero;
+  given.insert(given.end(), fill->poison.begin(), fill->poison.end());
+  return given;
+}
+
 }  // namespace
 
 bool LedgerModel::IsFirst(const AllocCall& call, PendingId id) const {
@@ -24,11 +36,16 @@ bool LedgerModel::IsFirst(const AllocCall& call, PendingId id) const {
 }
 
 // Whether the call can be served, as things stand, and with how many blocks.
-Verdicts LedgerModel::CheckAlloc(const AllocCall& call, bool is_first, uint32_t* take) const {
-  if (call.count > state_.options.num_blocks || (call.allow_partial && call.may_wait())) {
+Verdicts LedgerModel::CheckAlloc(const AllocCall& call, bool is_first, uint32_t* take,
+                                 bool is_waiting) const {
+  const SessionId& session = call.caller.session;
+  if (call.count > state_.options.num_blocks ||
+      call.count > state_.options.limits.max_blocks_per_call ||
+      (call.allow_partial && call.may_wait()) ||
+      (call.prefix != nullptr && state_.sessions.at(session).model_id.empty())) {
     return Error(absl::StatusCode::kInvalidArgument);
   }
-  const SessionId& session = call.caller.session;
+  if (call.prefix != nullptr) return CheckAcquire(call, is_first, take, is_waiting);
   const Verdicts drops = CheckDrops(state_, session, call.release);
   if (!drops.front().ok()) return drops;
   std::optional<LedgerModel> dropped;
@@ -39,7 +56,11 @@ Verdicts LedgerModel::CheckAlloc(const AllocCall& call, bool is_first, uint32_t*
   uint32_t own = 0;
   ModelState taken = after;
   for (uint32_t i = 0; i < taken.blocks.size() && !call.release.empty() && is_first; ++i) {
-    if (!taken.blocks[i].is_free || state_.blocks[i].is_free) continue;
+    // Also where it leaves them cached.
+    if (taken.StateOf(i) == state_.StateOf(i) ||
+        (!taken.blocks[i].is_free && taken.StateOf(i) != BlockState::kCached)) {
+      continue;
+    }
     taken.blocks[i].is_free = false;
     taken.blocks[i].refs[session] = 1;
     ++own;
@@ -54,10 +75,42 @@ Verdicts LedgerModel::CheckAlloc(const AllocCall& call, bool is_first, uint32_t*
                {.reason = Reason::kPoolFull, .available = Told(available)});
 }
 
+// As CheckAlloc, of a call with a prefix. What it finds cached counts like new blocks.
+Verdicts LedgerModel::CheckAcquire(const AllocCall& call, bool is_first, uint32_t* take,
+                                   bool is_waiting) const {
+  const SessionId& session = call.caller.session;
+  const std::vector<uint32_t> hits = state_.Match(*call.prefix, call.count);
+  *take = call.count - static_cast<uint32_t>(hits.size());
+  if (call.max_new_blocks > 0) *take = std::min(*take, call.max_new_blocks);
+  uint32_t needed = *take;
+  uint32_t shared = 0;
+  bool is_over_limit = false;
+  for (const uint32_t block : hits) {
+    const bool is_cached = state_.StateOf(block) == BlockState::kCached;
+    needed += is_cached ? 1U : 0U;
+    shared += !is_cached && state_.RefCount(block, session) == 0 ? 1U : 0U;
+    is_over_limit |= state_.SharedRefs(block) >= state_.options.limits.max_references_per_block;
+  }
+  const Verdicts limit = Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit});
+  const uint32_t quota = state_.QuotaLeft(state_.sessions.at(session).tenant);
+  const uint32_t available = std::min(quota, state_.Unreserved(session, is_first, shared));
+  const bool is_early = is_waiting && !is_first;
+  const bool is_full = needed > available || (is_early && call.count > state_.Unfilled(session));
+  if (is_over_limit) return limit;
+  if (!is_full) return Ok();
+  if (needed > quota) {
+    return Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kQuota});
+  }
+  return Error(absl::StatusCode::kResourceExhausted,
+               {.reason = Reason::kPoolFull, .available = Told(available)});
+}
+
 // As CheckAlloc. An Alloc that is short of room first drops what ended sessions still hold.
 Verdicts LedgerModel::CheckRoom(const AllocCall& call, bool is_first, uint32_t* take) {
-  const Verdicts verdicts = CheckAlloc(call, is_first, take);
-  if ((verdicts.front().ok() && *take == call.count) || Leftovers() == 0) {
+  const Verdicts verdicts = CheckAlloc(call, is_first, take, /*is_waiting=*/false);
+  const bool is_limit = verdicts.front().detail.reason == Reason::kLimit;
+  if ((verdicts.front().ok() && (*take == call.count || call.prefix != nullptr)) || is_limit ||
+      Leftovers() == 0) {
     return verdicts;
   }
   LedgerModel after = *this;
@@ -69,8 +122,9 @@ Verdicts LedgerModel::CheckRoom(const AllocCall& call, bool is_first, uint32_t* 
   }
   after.FreeAllDone();
   uint32_t all = 0;
-  const Verdicts best = after.CheckAlloc(call, is_first, &all);
-  if (all > *take) Complain("an Alloc short of room did not drop what ended sessions hold");
+  const Verdicts best = after.CheckAlloc(call, is_first, &all, /*is_waiting=*/false);
+  if (all > *take || (best.front().ok() && !verdicts.front().ok()))
+    Complain("an Alloc short of room did not drop what ended sessions hold");
   return best;
 }
 
@@ -123,10 +177,12 @@ void LedgerModel::AllocAnew(const AllocCall& call, const std::string& request,
       .id = result->pending,
       .call = call,
       .tenant = std::string(call.caller.tenant),
+      .prefix = call.prefix == nullptr ? nullptr : std::make_shared<PrefixKeys>(*call.prefix),
       .release = {call.release.begin(), call.release.end()},
       .request = request,
       .deadline = state_.now + std::min(*call.wait, state_.options.limits.max_wait)};
   waiter.call.caller.tenant = {};
+  waiter.call.prefix = nullptr;
   waiter.call.release = {};
   state_.waiters[static_cast<size_t>(call.queue)].push_back(waiter);
 }
@@ -256,15 +312,66 @@ void LedgerModel::Serve(PendingId id, const AllocCall& call, const std::string& 
   if (answer == nullptr && seen_fill == nullptr) {
     return Complain(ToText(id) + " should be served, and is not");
   }
-  const std::vector<BlockRef> blocks =
-      answer != nullptr ? answer->blocks : BlocksOfFill(*seen_fill, session, take);
-  if (blocks.size() != take) {
-    return Complain(absl::StrCat("Alloc: ", blocks.size(), " blocks, not ", take));
+  std::vector<BlockRef> matched;
+  if (call.prefix != nullptr) {
+    const std::vector<uint32_t> hits = state_.Match(*call.prefix, call.count);
+    AcquireHits(session, hits);
+    for (const uint32_t block : hits) {
+      matched.push_back({.block = BlockId{block}, .generation = state_.blocks[block].generation});
+    }
+  }
+  MakeRoom(std::string(call.caller.tenant), take, GivenBlocks(answer, seen_fill));
+  std::vector<BlockRef> blocks;
+  if (answer != nullptr) {
+    if (answer->blocks.size() != matched.size() + take ||
+        !std::equal(matched.begin(), matched.end(), answer->blocks.begin())) {
+      return Complain(absl::StrCat("Alloc: gives ", ToText(answer->blocks), ", not ",
+                                   ToText(matched), " and ", take));
+    }
+    blocks.assign(answer->blocks.begin() + static_cast<std::ptrdiff_t>(matched.size()),
+                  answer->blocks.end());
+  } else {
+    blocks = BlocksOfFill(*seen_fill, session, take);
+    if (blocks.size() != take) return Complain("Alloc: other blocks than it should give");
+  }
+  const std::optional<PrefixKey> last_key =
+      call.prefix == nullptr ? std::nullopt : call.prefix->LastKey(matched.size());
+  if (answer != nullptr &&
+      (answer->matched_blocks != matched.size() || answer->last_key != last_key)) {
+    Complain("Alloc: matched_blocks or last_key");
   }
   TakeFromStack(blocks, answer != nullptr);
   if (!complaint_.empty()) return;
-  const Fill fill = call.fill == Fill::kUnspecified ? state_.options.fill_on_alloc : call.fill;
   ExpectedEvent needed{.kind = Kind::kFillNeeded, .id = id, .is_grant = true};
+  GiveOut(call, blocks, &needed);
+  if ((needed.zero.empty() && needed.poison.empty()) != (answer != nullptr)) {
+    return Complain("Alloc: fills where none is needed, or the reverse");
+  }
+  if (answer != nullptr) return;
+  expected_.push_back(needed);
+  ModelState::Fill fill{.id = id,
+                        .answer = id,
+                        .session = session,
+                        .key = call.idempotency_key,
+                        .request = request,
+                        .blocks = matched,
+                        .matched_blocks = static_cast<uint32_t>(matched.size()),
+                        .last_key = last_key,
+                        .filled = needed.zero};
+  fill.filled.insert(needed.poison.begin(), needed.poison.end());
+  fill.blocks.insert(fill.blocks.end(), blocks.begin(), blocks.end());
+  ModelState::Pin pin{.id = id, .reader = session, .writer = session, .is_granted = true};
+  for (const BlockRef& ref : blocks) {
+    if (fill.filled.contains(ToIndex(ref.block))) pin.writes.push_back(ref);
+  }
+  state_.fills.push_back(fill);
+  state_.pins.push_back(pin);
+}
+
+// New blocks become the session's. Notes which of them have to be filled.
+void LedgerModel::GiveOut(const AllocCall& call, std::span<const BlockRef> blocks,
+                          ExpectedEvent* needed) {
+  const Fill fill = call.fill == Fill::kUnspecified ? state_.options.fill_on_alloc : call.fill;
   for (const BlockRef& ref : blocks) {
     const uint32_t index = ToIndex(ref.block);
     ModelState::Block& block = state_.blocks[index];
@@ -273,35 +380,17 @@ void LedgerModel::Serve(PendingId id, const AllocCall& call, const std::string& 
         block.generation != Generation{} &&
         (block.is_doubtful || absl::string_view(block.tenant) != call.caller.tenant);
     if (fill == Fill::kZero || (fill == Fill::kAcrossTenants && is_other_tenants)) {
-      needed.zero.insert(index);
+      needed->zero.insert(index);
     } else if (fill == Fill::kPoison) {
-      needed.poison.insert(index);
+      needed->poison.insert(index);
     }
     block.is_free = false;
     block.is_doubtful = false;
+    block.is_done = false;
     block.generation = ref.generation;
     block.tenant = std::string(call.caller.tenant);
-    AddRef(index, session, TraceOperation::kAlloc);
+    AddRef(index, call.caller.session, TraceOperation::kAlloc);
   }
-  if ((needed.zero.empty() && needed.poison.empty()) != (answer != nullptr)) {
-    return Complain("Alloc: fills where none is needed, or the reverse");
-  }
-  if (answer != nullptr) return;
-  expected_.push_back(needed);
-  state_.fills.push_back({.id = id,
-                          .answer = id,
-                          .session = session,
-                          .key = call.idempotency_key,
-                          .request = request,
-                          .blocks = blocks,
-                          .filled = {}});
-  state_.fills.back().filled.insert(needed.zero.begin(), needed.zero.end());
-  state_.fills.back().filled.insert(needed.poison.begin(), needed.poison.end());
-  ModelState::Pin pin{.id = id, .reader = session, .writer = session, .is_granted = true};
-  for (const BlockRef& ref : blocks) {
-    if (state_.fills.back().filled.contains(ToIndex(ref.block))) pin.writes.push_back(ref);
-  }
-  state_.pins.push_back(pin);
 }
 
 }  // namespace kvpool::test

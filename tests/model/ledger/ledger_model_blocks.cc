@@ -8,6 +8,8 @@
 namespace kvpool::test {
 void LedgerModel::AddRef(uint32_t block, const SessionId& session, TraceOperation operation) {
   ++state_.blocks[block].refs[session];
+  // What a reset left is the cache's no more.
+  state_.blocks[block].is_left = false;
   Note(block, operation);
 }
 
@@ -17,16 +19,17 @@ void LedgerModel::DropRef(uint32_t block, const SessionId& session, TraceOperati
   Note(block, operation);
 }
 
-// Drops each entry, in order. Returns how many blocks that frees.
-uint32_t LedgerModel::DropRefs(const SessionId& session, std::span<const BlockRef> blocks) {
-  uint32_t freed = 0;
+// Drops each entry, in order. Returns how many blocks that frees, and leaves cached.
+DecRefAnswer LedgerModel::DropRefs(const SessionId& session, std::span<const BlockRef> blocks) {
+  DecRefAnswer dropped;
   for (const BlockRef& ref : blocks) {
     const uint32_t block = ToIndex(ref.block);
     DropRef(block, session, TraceOperation::kDec);
     FreeIfDone(block, /*is_ordered=*/true);
-    freed += state_.blocks[block].is_free ? 1U : 0U;
+    dropped.freed += state_.blocks[block].is_free ? 1U : 0U;
+    dropped.cached += state_.StateOf(block) == BlockState::kCached ? 1U : 0U;
   }
-  return freed;
+  return dropped;
 }
 
 // Remembers an answer, or corrects it while its call is being followed.
@@ -82,15 +85,20 @@ void LedgerModel::DecRef(const DecRefCall& call, TimePoint now,
   }
   Judge("DecRef", verdicts, result.status());
   const bool is_done = is_new && verdicts.front().ok();
-  if (is_done) answer.freed = DropRefs(session, call.blocks);
+  if (is_done) answer = DropRefs(session, call.blocks);
+  for (const BlockRef& ref : call.blocks) {
+    if (is_done && call.done && state_.StateOf(ToIndex(ref.block)) == BlockState::kCached) {
+      state_.blocks[ToIndex(ref.block)].is_done = true;
+    }
+  }
   Finish();
   if (is_done) answer.available = Told(state_.Available(session));
   if (result.ok() && answer.available == kAnyNumber) answer.available = result->available;
   if (is_done) Remember(session, call.idempotency_key, ToText(call), answer);
   if (result.ok() && *result != answer) {
-    Complain(absl::StrCat("DecRef: expected freed=", answer.freed, " available=", answer.available,
-                          ", got freed=", result->freed, " cached=", result->cached,
-                          " available=", result->available));
+    Complain(absl::StrCat("DecRef: expected freed=", answer.freed, " cached=", answer.cached,
+                          " available=", answer.available, ", got freed=", result->freed,
+                          " cached=", result->cached, " available=", result->available));
   }
 }
 

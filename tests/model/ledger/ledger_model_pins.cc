@@ -47,6 +47,8 @@ void LedgerModel::Unpin(PendingId id, TimePoint now, const Seen& seen) {
   const auto pin = std::ranges::find(state_.pins, id, &ModelState::Pin::id);
   if (state_.IsLive(pin->reader)) state_.sessions[pin->reader].last_call = now;
   state_.pins.erase(pin);
+  // What a reset left may go at once.
+  may_drop_.reset();
   Finish();
 }
 

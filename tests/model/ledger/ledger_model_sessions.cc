@@ -163,7 +163,9 @@ void LedgerModel::EndSession(const SessionId& id, SessionEnd reason, bool is_vou
   }
   // In the name of its processes, and of those of the sessions that joined it.
   for (uint32_t i = 0; i < state_.blocks.size() && !state_.IsOver(id); ++i) {
-    if (state_.RefCount(i, holder) > 0) state_.sessions[id].claims.insert(i);
+    if (state_.RefCount(i, holder) > 0 && !state_.blocks[i].sealed.has_value()) {
+      state_.sessions[id].claims.insert(i);
+    }
   }
   if (joined.has_value() && reason != SessionEnd::kClosed && state_.IsLive(*joined)) {
     expected_.push_back({.kind = Kind::kMemberGone, .session = *joined});
@@ -207,7 +209,7 @@ uint64_t LedgerModel::Leftovers(const SessionId& id) const {
 }
 
 uint64_t LedgerModel::Leftovers() const {
-  uint64_t count = 0;
+  uint64_t count = state_.Left({}).size();
   for (const auto& [id, session] : state_.sessions) count += Leftovers(id);
   return count;
 }
@@ -223,7 +225,7 @@ void LedgerModel::FollowReclaim() {
     session.is_dropping = true;
     session.is_over = state_.IsOver(id);
     const uint64_t leftovers = Leftovers(id);
-    if (may_drop_.has_value() && begun_ == 0 && leftovers > 0) *may_drop_ += slice;
+    if (may_drop_.has_value() && begun_ == 0 && Leftovers() > 0) *may_drop_ += slice;
     begun_ += leftovers;
     must_drop_ = std::min(slice, begun_);
   }

@@ -38,6 +38,7 @@ bool LedgerModel::ServeOneWaiter() {
       // The call outlives the waiter.
       const std::vector<BlockRef> release = waiter.release;
       const std::string tenant = waiter.tenant;
+      const std::shared_ptr<const PrefixKeys> prefix = waiter.prefix;
       AllocCall served = call;
       served.release = release;
       served.caller.tenant = tenant;
@@ -106,6 +107,8 @@ void LedgerModel::FillDone(PendingId id, const absl::Status& status, TimePoint n
     FreeAllDone();
     // The order of the blocks is the ledger's.
     answer.blocks = fill.blocks;
+    answer.matched_blocks = fill.matched_blocks;
+    answer.last_key = fill.last_key;
     answer.available = Told(state_.Available(fill.session));
     expected_.push_back(
         {.kind = Kind::kAllocDone, .id = fill.answer, .verdicts = Ok(), .answer = answer});

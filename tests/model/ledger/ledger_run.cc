@@ -40,7 +40,8 @@ std::string LedgerRun::Run(uint32_t steps) {
   const ModelState& state = model_.state();
   uint32_t left = kDrainSteps;
   while (failure_.empty() &&
-         !(state.sessions.empty() && state.fills.empty() && state.pins.empty())) {
+         !(state.sessions.empty() && state.fills.empty() && state.pins.empty() &&
+           state.findable.empty() && state.Left({}).empty())) {
     if (left-- == 0) failure_ = "there is no end to what ended sessions hold";
     DrainStep();
   }
@@ -58,6 +59,7 @@ void LedgerRun::Step() {
   if (state.sessions.size() > live + 2 && random_.OneIn(3)) return CloseOrEndProcess();
   if (state.fills.size() > 2) return FillDone(absl::OkStatus());
   if (state.pins.size() > 5) return Unpin();
+  if (random_.Below(100) < options_.cache_calls) return CacheStep();
   const uint32_t choice = random_.Below(100);
   if (choice < 1) return OpenSession();
   if (choice < 4) return Attach();
@@ -88,6 +90,8 @@ void LedgerRun::DrainStep() {
   const ModelState& state = model_.state();
   if (!state.fills.empty()) return FillDone(absl::OkStatus());
   if (std::ranges::any_of(state.pins, &ModelState::Pin::is_granted)) return Unpin();
+  if (!state.findable.empty()) return ResetPrefixes();
+  if (!state.Left({}).empty()) return Reclaim(2);
   // Time does not pass here, so claims do not end by themselves.
   const auto has_ended = [](const auto& entry) { return !entry.second.is_live; };
   if (random_.OneIn(2) && std::ranges::any_of(state.sessions, has_ended)) return Reclaim(2);
@@ -263,6 +267,8 @@ uint64_t LedgerRun::AnyKey() { return random_.OneIn(4) ? 1 + random_.Below(6) : 
 Fill LedgerRun::AnyFill() {
   constexpr Fill kFills[] = {Fill::kUnspecified, Fill::kUnspecified, Fill::kAcrossTenants,
                              Fill::kZero, Fill::kPoison};
+  // What is being filled cannot be published.
+  if (options_.cache_calls > 50 && !random_.OneIn(4)) return Fill::kUnspecified;
   return kFills[random_.Below(5)];
 }
 

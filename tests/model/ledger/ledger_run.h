@@ -18,6 +18,10 @@ struct RunOptions {
   uint32_t max_guarantee = 0;  // Of a session.
   // Whether times differ by nanoseconds. If not, much falls due at one time.
   bool has_jitter = true;
+  uint32_t max_ttl_ticks = 60;
+  uint32_t cache_calls = 30;  // Of a hundred.
+  uint32_t max_text = 4;      // Blocks of a prefix, of so many letters.
+  uint32_t letters = 2;
 };
 
 // LedgerRun makes random calls on a ledger and on a model of it, and compares the two after each.
@@ -36,8 +40,11 @@ class LedgerRun {
     AllocCall alloc = {};
     IncRefCall inc = {};
     DecRefCall dec = {};
-    enum { kAlloc, kInc, kDec } kind{};
+    PublishCall publish = {};
+    LookupCall lookup = {};
+    enum { kAlloc, kInc, kDec, kPublish, kLookup } kind{};
     std::vector<BlockRef> list = {};  // Theirs.
+    PrefixKeys prefix = {};
   };
 
   void Step();
@@ -64,11 +71,26 @@ class LedgerRun {
   void DecRef();
   void MakeDecRef(const DecRefCall& call);
   void Repeat();
+  void RepeatOne(Keyed keyed);
   void Pin();
   void Unpin();
   void CheckHeld();
   void Advance();
   void Reclaim(uint32_t max_references);
+
+  // ledger_run_cache.cc: the same on the prefix cache.
+  void CacheStep();
+  void Acquire();
+  void Publish();
+  void PublishAgain();
+  void MakePublish(const PublishCall& call);
+  void Lookup();
+  void MakeLookup(const LookupCall& call);
+  void Evict();
+  void ResetPrefixes();
+  PrefixKeys AnyPrefix(absl::string_view tenant);
+  std::vector<BlockRef> SomeToPublish(const SessionId& session, size_t count);
+  std::vector<BlockRef> SomeFindable(absl::string_view tenant);
 
   // Notes a call and what came of it, and compares.
   void Follow(const std::string& call, const std::string& result, const Seen& seen);

@@ -14,11 +14,11 @@ void LedgerRun::OpenSession() {
   call.id = MakeSessionId(number);
   call.tenant = random_.OneIn(3) ? "beta" : "alpha";
   call.client_name = name;
-  call.model_id = "model";
+  if (!random_.OneIn(12)) call.model_id = "model";
   call.pid = 100 + number;
   call.uid = number;
   call.process = AnyProcess();
-  call.ttl = Some(60);
+  call.ttl = Some(options_.max_ttl_ticks);
   if (random_.OneIn(4)) {
     const Caller other = AnyCaller();
     call.join = other.session;
@@ -172,6 +172,7 @@ void LedgerRun::MakeAlloc(AllocCall call) {
   if (call.idempotency_key == 0) return;
   Keyed keyed{.alloc = call, .kind = Keyed::kAlloc};
   keyed.list.assign(call.release.begin(), call.release.end());
+  if (call.prefix != nullptr) keyed.prefix = *call.prefix;
   keyed_.push_back(keyed);
 }
 
@@ -208,8 +209,8 @@ void LedgerRun::IncRef() {
     list.clear();
     for (uint32_t i = 0; i < options_.ledger.num_blocks; ++i) {
       const ModelState::Block& block = model_.state().blocks[i];
-      if (!block.refs.empty() && absl::string_view(block.tenant) == call.caller.tenant &&
-          random_.OneIn(3)) {
+      const bool is_live = !block.refs.empty() || model_.state().IsFindable(i) || block.is_left;
+      if (is_live && absl::string_view(block.tenant) == call.caller.tenant && random_.OneIn(3)) {
         list.push_back({.block = BlockId{i}, .generation = block.generation});
       }
     }
@@ -244,7 +245,8 @@ void LedgerRun::MakeDecRef(const DecRefCall& call) {
   const Seen seen = Look();
   model_.DecRef(call, now_, result, seen);
   Follow(ToText(call),
-         result.ok() ? absl::StrCat("freed=", result->freed, " available=", result->available)
+         result.ok() ? absl::StrCat("freed=", result->freed, " cached=", result->cached,
+                                    " available=", result->available)
                      : ToText(result.status()),
          seen);
   if (call.idempotency_key == 0) return;
@@ -257,10 +259,14 @@ void LedgerRun::MakeDecRef(const DecRefCall& call) {
 void LedgerRun::Repeat() {
   if (keyed_.empty()) return;
   if (keyed_.size() > 12) keyed_.erase(keyed_.begin(), keyed_.begin() + 6);
-  Keyed keyed = OneOf(keyed_);
+  RepeatOne(OneOf(keyed_));
+}
+
+void LedgerRun::RepeatOne(Keyed keyed) {
   switch (keyed.kind) {
     case Keyed::kAlloc:
       keyed.alloc.release = keyed.list;
+      if (keyed.alloc.prefix != nullptr) keyed.alloc.prefix = &keyed.prefix;
       return MakeAlloc(keyed.alloc);
     case Keyed::kInc:
       keyed.inc.blocks = keyed.list;
@@ -268,6 +274,13 @@ void LedgerRun::Repeat() {
     case Keyed::kDec:
       keyed.dec.blocks = keyed.list;
       return MakeDecRef(keyed.dec);
+    case Keyed::kPublish:
+      keyed.publish.blocks = keyed.list;
+      keyed.publish.prefix = &keyed.prefix;
+      return MakePublish(keyed.publish);
+    case Keyed::kLookup:
+      keyed.lookup.prefix = &keyed.prefix;
+      return MakeLookup(keyed.lookup);
   }
 }
 

@@ -56,7 +56,7 @@ Verdicts CheckOpen(const ModelState& state, const OpenSessionCall& call) {
   if (state.sessions.size() >= state.options.limits.max_sessions) {
     add(Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit}));
   }
-  if (guarantee > 0 && guarantee + state.Promised() > state.CountBlocks(BlockState::kFree)) {
+  if (guarantee > 0 && guarantee + state.Promised() > state.CountRoom()) {
     add(Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kGuarantee}));
   }
   return all.empty() ? Ok() : all;
@@ -106,6 +106,10 @@ Verdicts CheckHolds(const ModelState& state, const SessionId& session,
       Append(&verdicts, Wrong(Reason::kStaleBlock, i, block));
       return verdicts;
     }
+    if (is_writing && state.blocks[block].sealed.has_value()) {
+      Append(&verdicts, Wrong(Reason::kSealed, i, block));
+      return verdicts;
+    }
     if (!is_writing || !state.IsClaimed(block)) continue;
     Append(&verdicts, Wrong(Reason::kClaimed, i, block));
     return verdicts;
@@ -118,25 +122,47 @@ Verdicts CheckIncs(const ModelState& state, const SessionId& session,
                    std::span<const BlockRef> blocks) {
   const std::string& tenant = state.sessions.at(session).tenant;
   std::map<uint32_t, uint32_t> added;  // By earlier entries.
-  for (size_t i = 0; i < blocks.size(); ++i) {
+  Verdicts wrong;
+  for (size_t i = 0; i < blocks.size() && wrong.empty(); ++i) {
     const uint32_t block = ToIndex(blocks[i].block);
+    const BlockState block_state = state.StateOf(block);
     const bool is_held = state.RefCount(block, session) > 0 || added.contains(block);
     if (!is_held && blocks[i].generation == Generation{}) {
-      return Wrong(Reason::kNotHeld, i, block);
+      wrong = Wrong(Reason::kNotHeld, i, block);
+    } else if (IsStale(state, blocks[i])) {
+      wrong = Wrong(Reason::kStaleBlock, i, block);
+    } else if (block_state != BlockState::kHeld && block_state != BlockState::kCached) {
+      wrong = Wrong(Reason::kNotLive, i, block);
+    } else if (state.blocks[block].tenant != tenant) {
+      wrong = Error(absl::StatusCode::kPermissionDenied);
+    } else if (state.SharedRefs(block) + added[block] >=
+               state.options.limits.max_references_per_block) {
+      wrong = Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit});
+    } else {
+      ++added[block];
     }
-    if (IsStale(state, blocks[i])) return Wrong(Reason::kStaleBlock, i, block);
-    if (state.StateOf(block) != BlockState::kHeld) return Wrong(Reason::kNotLive, i, block);
-    if (state.blocks[block].tenant != tenant) {
-      return Error(absl::StatusCode::kPermissionDenied);
-    }
-    if (state.RefCount(block) + added[block] >= state.options.limits.max_references_per_block) {
-      return Error(
-          absl::StatusCode::kResourceExhausted,
-          {.reason = Reason::kLimit, .index = static_cast<uint32_t>(i), .block_id = block});
-    }
-    ++added[block];
   }
-  return Ok();
+  std::vector<uint32_t> taken;
+  for (const auto& [block, references] : added) taken.push_back(block);
+  // What room there is for is judged of all entries together, or of those before a wrong one.
+  const Verdicts room = CheckTakes(state, session, taken);
+  if (!room.front().ok()) Append(&wrong, room);
+  return wrong.empty() ? Ok() : wrong;
+}
+
+Verdicts CheckTakes(const ModelState& state, const SessionId& session,
+                    std::span<const uint32_t> blocks) {
+  uint32_t cached = 0;
+  uint32_t shared = 0;
+  for (const uint32_t block : blocks) {
+    const bool is_cached = state.StateOf(block) == BlockState::kCached;
+    cached += is_cached ? 1U : 0U;
+    shared += !is_cached && state.RefCount(block, session) == 0 ? 1U : 0U;
+  }
+  const uint32_t available = state.Unreserved(session, /*is_first=*/true, shared);
+  if (cached == 0 || cached <= available) return Ok();
+  return Error(absl::StatusCode::kResourceExhausted,
+               {.reason = Reason::kPoolFull, .available = available});
 }
 
 const ModelState::Remembered* Recall(const ModelState& state, const SessionId& session,
@@ -149,6 +175,10 @@ const ModelState::Remembered* Recall(const ModelState& state, const SessionId& s
     *verdicts = Error(absl::StatusCode::kInvalidArgument);
   } else if (const auto* answer = std::get_if<AllocAnswer>(&known->answer)) {
     if (!CheckHolds(state, session, answer->blocks, /*is_writing=*/false).front().ok()) {
+      *verdicts = Error(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kKeySpent});
+    }
+  } else if (const auto* found = std::get_if<LookupAnswer>(&known->answer)) {
+    if (!CheckHolds(state, session, found->blocks, /*is_writing=*/false).front().ok()) {
       *verdicts = Error(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kKeySpent});
     }
   }

@@ -27,6 +27,9 @@ Verdicts CheckHolds(const ModelState& state, const SessionId& session,
                     std::span<const BlockRef> blocks, bool is_writing);
 Verdicts CheckIncs(const ModelState& state, const SessionId& session,
                    std::span<const BlockRef> blocks);
+// Whether there is room for the session to hold each of those blocks.
+Verdicts CheckTakes(const ModelState& state, const SessionId& session,
+                    std::span<const uint32_t> blocks);
 // Of a pin whose turn it is.
 Verdicts CheckPin(const ModelState& state, const ModelState::Pin& pin);
 

@@ -24,6 +24,7 @@ void Lower(std::optional<TimePoint>* least, std::optional<TimePoint> time) {
 AllocCall ModelState::Waiter::Call() const {
   AllocCall whole = call;
   whole.caller.tenant = tenant;
+  whole.prefix = prefix.get();
   whole.release = release;
   return whole;
 }
@@ -88,10 +89,16 @@ bool ModelState::MustWait(const Pin& pin) const {
 
 BlockState ModelState::StateOf(uint32_t block) const {
   if (!blocks[block].refs.empty()) return BlockState::kHeld;
-  return blocks[block].is_free ? BlockState::kFree : BlockState::kQuarantined;
+  if (blocks[block].is_free) return BlockState::kFree;
+  const bool is_caches = IsFindable(block) || blocks[block].is_left;
+  return is_caches && !IsPinned(block) ? BlockState::kCached : BlockState::kQuarantined;
 }
 
 uint32_t ModelState::RefCount(uint32_t block) const {
+  return SharedRefs(block) + (IsFindable(block) || blocks[block].is_left ? 1U : 0U);
+}
+
+uint32_t ModelState::SharedRefs(uint32_t block) const {
   uint32_t count = 0;
   for (const auto& [session, references] : blocks[block].refs) count += references;
   return count;
@@ -106,6 +113,10 @@ uint32_t ModelState::CountBlocks(BlockState state) const {
   uint32_t count = 0;
   for (uint32_t i = 0; i < blocks.size(); ++i) count += StateOf(i) == state ? 1U : 0U;
   return count;
+}
+
+uint32_t ModelState::CountRoom() const {
+  return CountBlocks(BlockState::kFree) + CountBlocks(BlockState::kCached);
 }
 
 uint32_t ModelState::HeldBlocks(const SessionId& session) const {
@@ -131,7 +142,9 @@ uint32_t ModelState::QuotaLeft(const std::string& tenant) const {
   if (options.max_blocks_per_tenant == 0) return options.num_blocks;
   uint32_t used = 0;
   for (uint32_t i = 0; i < blocks.size(); ++i) {
-    used += blocks[i].tenant == tenant && StateOf(i) != BlockState::kFree ? 1U : 0U;
+    const BlockState block = blocks[i].tenant == tenant ? StateOf(i) : BlockState::kFree;
+    // What is cached it can evict.
+    used += block == BlockState::kHeld || block == BlockState::kQuarantined ? 1U : 0U;
   }
   return used < options.max_blocks_per_tenant ? options.max_blocks_per_tenant - used : 0;
 }
@@ -142,11 +155,12 @@ uint32_t ModelState::Promised() const {
   return promised;
 }
 
-uint32_t ModelState::Unreserved(const SessionId& session, bool is_first) const {
-  const uint32_t free = CountBlocks(BlockState::kFree);
-  const uint32_t promised = Promised();
-  const uint32_t own = std::min(free, Unfilled(session));
-  return own + (is_first && free > promised ? free - promised : 0);
+uint32_t ModelState::Unreserved(const SessionId& session, bool is_first, uint32_t shared) const {
+  const uint32_t room = CountRoom();
+  const uint32_t unfilled = Unfilled(session);
+  const uint32_t promised = Promised() - std::min(unfilled, shared);
+  const uint32_t own = std::min(room, unfilled - std::min(unfilled, shared));
+  return own + (is_first && room > promised ? room - promised : 0);
 }
 
 uint32_t ModelState::Available(const SessionId& session, bool is_first) const {
@@ -190,8 +204,10 @@ std::optional<TimePoint> ModelState::NextDeadline() const {
 
 LedgerCounts ModelState::Counts() const {
   return {.free_blocks = CountBlocks(BlockState::kFree),
+          .cached_blocks = CountBlocks(BlockState::kCached),
           .held_blocks = CountBlocks(BlockState::kHeld),
           .quarantined_blocks = CountBlocks(BlockState::kQuarantined),
+          .published_blocks = static_cast<uint32_t>(findable.size()),
           .sessions = static_cast<uint32_t>(std::ranges::count_if(
               sessions, [](const auto& entry) { return entry.second.is_live; })),
           .waiting_calls = static_cast<uint32_t>(waiters[0].size() + waiters[1].size())};

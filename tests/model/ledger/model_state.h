@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/ledger/cache_calls.h"
 #include "core/ledger/calls.h"
 #include "core/ledger/events.h"
 #include "core/ledger/ledger.h"
@@ -26,13 +28,26 @@ struct ModelState {
     bool is_free = true;
     bool is_doubtful = false;  // A fill failed: whose bytes it holds is not known.
     std::map<SessionId, uint32_t> refs;
+    std::optional<PrefixKey> sealed;  // The key under which it was published.
+    bool is_old = false;   // Held since before a reset: the cache's reference may go later.
+    bool is_left = false;  // By a reset: not findable, and the cache's all the same.
+    bool is_done = false;  // Nobody is expected to use it again.
+    uint64_t use = 0;      // Its last use's number; it rises from use to use.
     // The newest last; without kQuarantine and kFree.
     std::deque<std::pair<TraceOperation, uint32_t>> trace;
   };
+  // A findable block and what goes before it: nothing at the start of a sequence.
+  struct Entry {
+    uint32_t block = 0;
+    PrefixKey root;
+    std::optional<PrefixKey> parent;
+  };
+  // The status: IncRef's OK.
+  using Answer = std::variant<absl::Status, AllocAnswer, DecRefAnswer, PublishAnswer, LookupAnswer>;
   struct Remembered {
     uint64_t key = 0;
     std::string request;
-    std::variant<absl::Status, AllocAnswer, DecRefAnswer> answer;  // The status: IncRef's OK.
+    Answer answer;
   };
   struct Session {
     std::string tenant, client_name, model_id;
@@ -55,8 +70,9 @@ struct ModelState {
   };
   struct Waiter {
     PendingId id{};
-    AllocCall call;  // Its tenant and release list are empty; they are here:
+    AllocCall call;  // Its tenant, prefix and release list are empty; they are here:
     std::string tenant;
+    std::shared_ptr<const PrefixKeys> prefix;
     std::vector<BlockRef> release;
     std::string request;
     TimePoint deadline;
@@ -70,6 +86,8 @@ struct ModelState {
     uint64_t key = 0;
     std::string request;
     std::vector<BlockRef> blocks;
+    uint32_t matched_blocks = 0;  // The first of `blocks`.
+    std::optional<PrefixKey> last_key;
     std::set<uint32_t> filled;
   };
   struct Pin {
@@ -94,9 +112,11 @@ struct ModelState {
   // while it waited, for that block's fill.
   bool MustWait(const Pin& pin) const;
   BlockState StateOf(uint32_t block) const;
-  uint32_t RefCount(uint32_t block) const;
+  uint32_t RefCount(uint32_t block) const;    // The cache's included.
+  uint32_t SharedRefs(uint32_t block) const;  // By sessions.
   uint32_t RefCount(uint32_t block, const SessionId& session) const;
   uint32_t CountBlocks(BlockState state) const;
+  uint32_t CountRoom() const;  // Free and cached ones.
   uint32_t HeldBlocks(const SessionId& session) const;
   uint64_t References(const SessionId& session) const;
 
@@ -107,8 +127,21 @@ struct ModelState {
   // What an Alloc of the session's would get at most; `is_first`: nobody waits before it.
   uint32_t Available(const SessionId& session, bool is_first) const;
   uint32_t Available(const SessionId& session) const;
-  // The same without the quota.
-  uint32_t Unreserved(const SessionId& session, bool is_first) const;
+  // The same without the quota. `shared`: so many blocks it takes first that are not to be had.
+  uint32_t Unreserved(const SessionId& session, bool is_first, uint32_t shared = 0) const;
+
+  // model_trie.cc
+  bool IsFindable(uint32_t block) const;
+  // Whether what the prefix goes on after is findable in its space.
+  bool IsParentKnown(const PrefixKeys& prefix) const;
+  // The blocks of the longest findable prefix, at most `limit`.
+  std::vector<uint32_t> Match(const PrefixKeys& prefix, size_t limit) const;
+  bool HasChildren(uint32_t block, const std::set<uint32_t>& except = {}) const;
+  // Findable blocks without children, cached or not, of a tenant or of all: that used longest ago
+  // first.
+  std::vector<uint32_t> Leaves(const std::optional<std::string>& tenant, bool is_cached) const;
+  // Blocks that a reset left.
+  std::vector<uint32_t> Left(const std::optional<std::string>& tenant) const;
 
   // When an unattached session expires, as things stand.
   std::optional<TimePoint> Expiry(const SessionId& session) const;
@@ -121,6 +154,8 @@ struct ModelState {
   std::vector<Block> blocks;
   // Free blocks, the next one last. Inside a group the order of freeing is the ledger's secret.
   std::vector<std::set<uint32_t>> free_groups;
+  std::map<PrefixKey, Entry> findable;
+  uint64_t last_use = 0;
   std::map<SessionId, Session> sessions;  // Until they are forgotten.
   std::set<ProcessId> gone;
   std::vector<Waiter> waiters[2];  // By WaitQueue.

@@ -12,7 +12,8 @@ namespace {
 
 bool NamesAnEntry(Reason reason) {
   return reason == Reason::kStaleBlock || reason == Reason::kNotLive ||
-         reason == Reason::kNotHeld || reason == Reason::kSealed || reason == Reason::kClaimed;
+         reason == Reason::kNotHeld || reason == Reason::kSealed || reason == Reason::kClaimed ||
+         reason == Reason::kNotLeaf || reason == Reason::kBusy;
 }
 
 bool AllowsOne(const Verdict& verdict, absl::StatusCode code, const ErrorDetail& detail) {
@@ -38,6 +39,13 @@ std::vector<BlockRef> Sorted(std::vector<BlockRef> blocks) {
   return blocks;
 }
 
+// Whether two answers name the same blocks, those that a prefix matched in order, and last key.
+bool AreSame(const AllocAnswer& a, const AllocAnswer& b) {
+  return a.matched_blocks == b.matched_blocks && a.last_key == b.last_key &&
+         Sorted(a.blocks) == Sorted(b.blocks) &&
+         std::equal(a.blocks.begin(), a.blocks.begin() + a.matched_blocks, b.blocks.begin());
+}
+
 std::set<uint32_t> ToSet(const std::vector<BlockId>& blocks) {
   std::set<uint32_t> set;
   for (const BlockId block : blocks) set.insert(ToIndex(block));
@@ -52,7 +60,7 @@ struct Matcher {
   bool operator()(const AllocDone& event) const {
     if (expected.kind != Kind::kAllocDone || expected.id != event.id) return false;
     if (!Allows(expected.verdicts, event.result.status())) return false;
-    return !event.result.ok() || (Sorted(event.result->blocks) == Sorted(expected.answer.blocks) &&
+    return !event.result.ok() || (AreSame(*event.result, expected.answer) &&
                                   (expected.answer.available == kAnyNumber ||
                                    event.result->available == expected.answer.available));
   }
