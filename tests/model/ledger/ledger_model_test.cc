@@ -13,7 +13,7 @@
 // that they can also be made by hand. For a long run set KVPOOL_MODEL_STEPS to the number of calls
 // that each of the test cases makes, and KVPOOL_TEST_SEED to something fresh.
 //
-// KVPOOL_MODEL_DEFAULT_STEPS comes from CMakeLists.txt: there are 17 test cases, so 62,000 each
+// KVPOOL_MODEL_DEFAULT_STEPS comes from CMakeLists.txt: there are 18 test cases, so 60,000 each
 // are more than a million in all, and 6,500 under a sanitizer more than 100,000.
 
 namespace kvpool::test {
@@ -142,6 +142,15 @@ TEST_CASE("The ledger agrees with the model with leaf LRU, guarantees and a quot
   options.max_guarantee = 5;
   options.ledger.max_blocks_per_tenant = 12;
   options.ledger.trace = true;
+  RunPools(options);
+}
+
+TEST_CASE("The ledger agrees with the model where many wait, some of them with guarantees") {
+  RunOptions options = CachePool(10, EvictionPolicyName::kLeafLru);
+  options.max_guarantee = 5;
+  options.max_wait_ticks = 150;
+  options.ledger.limits.max_wait = std::chrono::microseconds(200);
+  options.ledger.limits.max_waiting_calls = 8;
   RunPools(options);
 }
 

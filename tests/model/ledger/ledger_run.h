@@ -19,6 +19,7 @@ struct RunOptions {
   // Whether times differ by nanoseconds. If not, much falls due at one time.
   bool has_jitter = true;
   uint32_t max_ttl_ticks = 60;
+  uint32_t max_wait_ticks = 15;
   uint32_t cache_calls = 30;  // Of a hundred.
   uint32_t max_text = 4;      // Blocks of a prefix, of so many letters.
   uint32_t letters = 2;

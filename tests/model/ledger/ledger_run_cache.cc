@@ -57,7 +57,7 @@ void LedgerRun::Acquire() {
   call.count = static_cast<uint32_t>(prefix.blocks.size()) + random_.Below(3);
   if (random_.OneIn(8)) call.count = random_.Below(options_.ledger.num_blocks + 2);
   if (random_.OneIn(4)) call.max_new_blocks = 1 + random_.Below(2);
-  if (random_.OneIn(2)) call.wait = Some(15);
+  if (random_.OneIn(2)) call.wait = Some(options_.max_wait_ticks);
   call.fill = AnyFill();
   call.idempotency_key = AnyKey();
   call.queue = WaitQueue::kAdmit;

@@ -135,7 +135,7 @@ void LedgerRun::Alloc() {
   call.count = random_.OneIn(4) ? random_.Below(count + 2) : random_.Below(4);
   call.allow_partial = random_.OneIn(6);
   if (random_.OneIn(2) && (!call.allow_partial || random_.OneIn(10))) {
-    call.wait = random_.OneIn(10) ? Some(100) : Some(15);
+    call.wait = Some(random_.OneIn(10) ? 100 : options_.max_wait_ticks);
     if (random_.OneIn(call.allow_partial ? 3 : 30)) call.wait = Duration(-random_.Below(2));
   }
   call.fill = AnyFill();
