@@ -44,6 +44,7 @@ std::string ToText(PendingId id) { return absl::StrCat("#", static_cast<uint64_t
 
 std::string ToText(const std::vector<BlockId>& blocks) {
   std::vector<uint32_t> ids;
+  ids.reserve(blocks.size());
   for (const BlockId block : blocks) ids.push_back(ToIndex(block));
   return absl::StrCat("[", absl::StrJoin(ids, " "), "]");
 }

@@ -31,6 +31,10 @@ void LedgerModel::Begin(TimePoint now, const Seen& seen) {
   must_drop_ = 0;
   begun_ = 0;
   has_loose_group_ = false;
+  done_before_.clear();
+  for (const uint32_t block : state_.Leaves({}, /*is_cached=*/true)) {
+    if (state_.blocks[block].is_done) done_before_.insert(block);
+  }
   if (!state_.waiters[0].empty() || !state_.waiters[1].empty()) may_drop_.reset();
   for (auto due = state_.NextDeadline(); due.has_value() && *due <= now;
        due = state_.NextDeadline()) {

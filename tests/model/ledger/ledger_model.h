@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -170,7 +171,8 @@ class LedgerModel {
   // References and claims of ended sessions that it dropped; at most as many as it may (absent:
   // any number), and at least as many as it must, unless none is left.
   uint64_t dropped_ = 0;
-  uint64_t left_dropped_ = 0;  // The same of what resets left.
+  uint64_t left_dropped_ = 0;       // The same of what resets left.
+  std::set<uint32_t> done_before_;  // Leaves that were to go before all others when it began.
   std::optional<uint64_t> may_drop_;
   uint64_t must_drop_ = 0;
   uint64_t begun_ = 0;            // How many it began to drop.

@@ -46,7 +46,7 @@ Verdicts LedgerModel::CheckAlloc(const AllocCall& call, bool is_first, uint32_t*
     return Error(absl::StatusCode::kInvalidArgument);
   }
   if (call.prefix != nullptr) return CheckAcquire(call, is_first, take, is_waiting);
-  const Verdicts drops = CheckDrops(state_, session, call.release);
+  Verdicts drops = CheckDrops(state_, session, call.release);
   if (!drops.front().ok()) return drops;
   std::optional<LedgerModel> dropped;
   if (!call.release.empty()) dropped.emplace(*this).DropRefs(session, call.release);
@@ -91,7 +91,7 @@ Verdicts LedgerModel::CheckAcquire(const AllocCall& call, bool is_first, uint32_
     shared += !is_cached && state_.RefCount(block, session) == 0 ? 1U : 0U;
     is_over_limit |= state_.SharedRefs(block) >= state_.options.limits.max_references_per_block;
   }
-  const Verdicts limit = Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit});
+  Verdicts limit = Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit});
   const uint32_t quota = state_.QuotaLeft(state_.sessions.at(session).tenant);
   const uint32_t available = std::min(quota, state_.Unreserved(session, is_first, shared));
   const bool is_early = is_waiting && !is_first;
@@ -107,7 +107,7 @@ Verdicts LedgerModel::CheckAcquire(const AllocCall& call, bool is_first, uint32_
 
 // As CheckAlloc. An Alloc that is short of room first drops what ended sessions still hold.
 Verdicts LedgerModel::CheckRoom(const AllocCall& call, bool is_first, uint32_t* take) {
-  const Verdicts verdicts = CheckAlloc(call, is_first, take, /*is_waiting=*/false);
+  Verdicts verdicts = CheckAlloc(call, is_first, take, /*is_waiting=*/false);
   const bool is_limit = verdicts.front().detail.reason == Reason::kLimit;
   if ((verdicts.front().ok() && (*take == call.count || call.prefix != nullptr)) || is_limit ||
       Leftovers() == 0) {
@@ -122,7 +122,7 @@ Verdicts LedgerModel::CheckRoom(const AllocCall& call, bool is_first, uint32_t* 
   }
   after.FreeAllDone();
   uint32_t all = 0;
-  const Verdicts best = after.CheckAlloc(call, is_first, &all, /*is_waiting=*/false);
+  Verdicts best = after.CheckAlloc(call, is_first, &all, /*is_waiting=*/false);
   if (all > *take || (best.front().ok() && !verdicts.front().ok()))
     Complain("an Alloc short of room did not drop what ended sessions hold");
   return best;
@@ -316,6 +316,7 @@ void LedgerModel::Serve(PendingId id, const AllocCall& call, const std::string& 
   if (call.prefix != nullptr) {
     const std::vector<uint32_t> hits = state_.Match(*call.prefix, call.count);
     AcquireHits(session, hits);
+    matched.reserve(hits.size());
     for (const uint32_t block : hits) {
       matched.push_back({.block = BlockId{block}, .generation = state_.blocks[block].generation});
     }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
@@ -10,6 +11,7 @@ namespace kvpool::test {
 // those of them that are known.
 void LedgerModel::MakeRoom(const std::string& tenant, uint32_t take,
                            std::span<const BlockId> given) {
+  if (!IsExact()) EvictWhatShows();
   const uint32_t quota = state_.options.max_blocks_per_tenant;
   const auto used = [&] {
     uint32_t count = 0;
@@ -22,7 +24,6 @@ void LedgerModel::MakeRoom(const std::string& tenant, uint32_t take,
     EvictOne(tenant, given);
   }
   while (complaint_.empty() && state_.CountBlocks(BlockState::kFree) < take) EvictOne({}, given);
-  if (!IsExact()) EvictWhatShows();
 }
 
 void LedgerModel::EvictOne(const std::optional<std::string>& tenant,
@@ -43,10 +44,11 @@ void LedgerModel::EvictOne(const std::optional<std::string>& tenant,
   if (IsExact() && state_.options.eviction_policy == EvictionPolicyName::kLeafLru) {
     return Unfind(leaves.front());
   }
+  // Those that were leaves all the while: it does not show when others became that.
   std::vector<uint32_t> done;
-  for (const uint32_t block : leaves) {
-    if (state_.blocks[block].is_done) done.push_back(block);
-  }
+  std::ranges::copy_if(leaves, std::back_inserter(done), [this](uint32_t block) {
+    return state_.blocks[block].is_done && done_before_.contains(block);
+  });
   const bool is_by_hint =
       IsExact() && state_.options.eviction_policy == EvictionPolicyName::kLearned && !done.empty();
   Unfind(ChooseBySight(is_by_hint ? done : leaves, given));

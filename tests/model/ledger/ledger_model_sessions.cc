@@ -14,7 +14,7 @@ using Kind = ExpectedEvent::Kind;
 
 // As CheckSession. A call on a known session begins its ttl anew, even one that fails.
 Verdicts LedgerModel::Admit(const Caller& caller, bool may_be_joined) {
-  const Verdicts verdicts = CheckSession(state_, caller, may_be_joined);
+  Verdicts verdicts = CheckSession(state_, caller, may_be_joined);
   if (verdicts.front().code != absl::StatusCode::kNotFound &&
       verdicts.front().code != absl::StatusCode::kPermissionDenied) {
     state_.sessions[caller.session].last_call = now_;

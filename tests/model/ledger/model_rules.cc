@@ -143,6 +143,7 @@ Verdicts CheckIncs(const ModelState& state, const SessionId& session,
     }
   }
   std::vector<uint32_t> taken;
+  taken.reserve(added.size());
   for (const auto& [block, references] : added) taken.push_back(block);
   // What room there is for is judged of all entries together, or of those before a wrong one.
   const Verdicts room = CheckTakes(state, session, taken);

@@ -101,11 +101,11 @@ struct ModelState {
 
   bool IsLive(const SessionId& session) const;
   // The processes in whose name the session claims: its own, and those of sessions that joined it.
-  std::set<ProcessId> Claimants(const SessionId& session) const;
+  std::set<ProcessId> Claimants(const SessionId& id) const;
   // When the last of them has been gone for the grace; absent: not known yet.
-  std::optional<TimePoint> ClaimsEnd(const SessionId& session) const;
+  std::optional<TimePoint> ClaimsEnd(const SessionId& id) const;
   // Whether an end of the session leaves, or left, nobody to claim.
-  bool IsOver(const SessionId& session) const;
+  bool IsOver(const SessionId& id) const;
   bool IsClaimed(uint32_t block) const;
   bool IsPinned(uint32_t block) const;
   // Whether `pin` must wait: for one that came before it, or, where a block was given out anew
@@ -144,7 +144,7 @@ struct ModelState {
   std::vector<uint32_t> Left(const std::optional<std::string>& tenant) const;
 
   // When an unattached session expires, as things stand.
-  std::optional<TimePoint> Expiry(const SessionId& session) const;
+  std::optional<TimePoint> Expiry(const SessionId& id) const;
   std::optional<TimePoint> NextDeadline() const;
   LedgerCounts Counts() const;
   bool IsIdle() const;
