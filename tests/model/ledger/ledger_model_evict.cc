@@ -44,13 +44,13 @@ void LedgerModel::EvictOne(const std::optional<std::string>& tenant,
   if (IsExact() && state_.options.eviction_policy == EvictionPolicyName::kLeafLru) {
     return Unfind(leaves.front());
   }
-  // Those that were leaves all the while: it does not show when others became that.
   std::vector<uint32_t> done;
-  std::ranges::copy_if(leaves, std::back_inserter(done), [this](uint32_t block) {
-    return state_.blocks[block].is_done && done_before_.contains(block);
-  });
+  std::ranges::copy_if(leaves, std::back_inserter(done),
+                       [this](uint32_t block) { return state_.blocks[block].is_done; });
+  // It does not show when in a call a block became a leaf: one that was it before has to be there.
   const bool is_by_hint =
-      IsExact() && state_.options.eviction_policy == EvictionPolicyName::kLearned && !done.empty();
+      IsExact() && state_.options.eviction_policy == EvictionPolicyName::kLearned &&
+      std::ranges::any_of(done, [this](uint32_t block) { return done_before_.contains(block); });
   Unfind(ChooseBySight(is_by_hint ? done : leaves, given));
 }
 
