@@ -77,6 +77,7 @@ class LedgerRun {
   void Unpin();
   void CheckHeld();
   void Advance();
+  void AdvanceIfSliced();
   void Reclaim(uint32_t max_references);
 
   // ledger_run_cache.cc: the same on the prefix cache.

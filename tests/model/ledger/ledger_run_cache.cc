@@ -130,6 +130,8 @@ void LedgerRun::PublishAgain() {
 }
 
 void LedgerRun::MakePublish(const PublishCall& call) {
+  AdvanceIfSliced();
+  if (!failure_.empty()) return;
   const auto result = ledger_.Publish(call, now_);
   const Seen seen = Look();
   model_.Publish(call, now_, result, seen);
@@ -151,6 +153,8 @@ void LedgerRun::Lookup() {
 }
 
 void LedgerRun::MakeLookup(const LookupCall& call) {
+  AdvanceIfSliced();
+  if (!failure_.empty()) return;
   const auto result = ledger_.Lookup(call, now_);
   const Seen seen = Look();
   model_.Lookup(call, now_, result, seen);

@@ -148,6 +148,8 @@ void LedgerRun::Alloc() {
 }
 
 void LedgerRun::MakeAlloc(AllocCall call) {
+  if (call.prefix != nullptr || !call.release.empty()) AdvanceIfSliced();
+  if (!failure_.empty()) return;
   // Where only some blocks of a grant are filled, the others show by who holds them: so that this
   // is clear, no session waits for two such grants at a time.
   const auto is_partly_filled = [this](Fill fill) {
@@ -241,6 +243,8 @@ void LedgerRun::DecRef() {
 }
 
 void LedgerRun::MakeDecRef(const DecRefCall& call) {
+  AdvanceIfSliced();
+  if (!failure_.empty()) return;
   const auto result = ledger_.DecRef(call, now_);
   const Seen seen = Look();
   model_.DecRef(call, now_, result, seen);
@@ -333,6 +337,12 @@ void LedgerRun::Advance() {
   const Seen seen = Look();
   model_.Advance(now_, seen);
   Follow("Advance{}", "", seen);
+}
+
+// Where ended sessions are reclaimed in slices, what became unfindable in a call does not show
+// when it did: so that this is clear, nothing falls due in the call.
+void LedgerRun::AdvanceIfSliced() {
+  if (options_.ledger.limits.reclaim_slice < options_.ledger.num_blocks) Advance();
 }
 
 void LedgerRun::Reclaim(uint32_t max_references) {
