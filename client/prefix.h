@@ -50,14 +50,14 @@ struct Published {
 // The longest findable prefix.
 struct FoundPrefix {
   std::vector<BlockLease> blocks{};
-  uint32_t matched_tokens = 0;
+  uint64_t matched_tokens = 0;
   std::string last_key{};  // Of the last block; the prefix's parent_key where none is found.
 };
 
 // The same, as a hint: nothing protects these blocks from eviction.
 struct PrefixHint {
   std::vector<BlockRef> blocks{};
-  uint32_t matched_tokens = 0;
+  uint64_t matched_tokens = 0;
   std::string last_key{};
 };
 

@@ -54,7 +54,7 @@ absl::Status Lookup(const ServiceContext& context, const Peer& peer,
                             .acquire = request.acquire(),
                             .idempotency_key = request.idempotency_key()}));
   FromBlockRefs(answer.blocks, *response.mutable_blocks());
-  response.set_matched_tokens(static_cast<uint32_t>(answer.blocks.size()) *
+  response.set_matched_tokens(uint64_t{answer.blocks.size()} *
                               *session.pool->layout().spec.block_size);
   FromKey(answer.last_key, *response.mutable_last_key());
   return absl::OkStatus();

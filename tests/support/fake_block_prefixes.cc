@@ -129,7 +129,7 @@ grpc::Status FakeBlockService::Lookup(grpc::ServerContext* /*context*/,
   }
   *response->mutable_blocks() =
       Match(request->prefix(), layout_.num_blocks, *response->mutable_last_key());
-  response->set_matched_tokens(static_cast<uint32_t>(response->blocks().block_ids_size()) *
+  response->set_matched_tokens(static_cast<uint64_t>(response->blocks().block_ids_size()) *
                                *layout_.spec.block_size);
   if (request->acquire()) Hold(*session, response->blocks());
   if (key != 0) session->answers[key] = response->SerializeAsString();
