@@ -1,0 +1,67 @@
+#include <memory>
+
+#include "tests/fakecuda/api.h"
+#include "tests/fakecuda/calls.h"
+#include "tests/fakecuda/streams.h"
+
+using namespace fakecuda;  // NOLINT
+
+Result cuStreamCreateWithPriority(Stream* stream, unsigned int /*flags*/, int /*priority*/) {
+  return EnterInContext("cuStreamCreateWithPriority", [&](ContextState& context) {
+    auto* const state = new StreamState(context);
+    TheStreams().Add(state);
+    *stream = reinterpret_cast<Stream>(state);
+    return Result::kSuccess;
+  });
+}
+
+Result cuStreamDestroy_v2(Stream stream) {
+  return Enter("cuStreamDestroy", [&] {
+    const std::unique_ptr<StreamState> state(TheStreams().Find(stream));
+    if (state == nullptr) return Result::kInvalidHandle;
+    TheStreams().Remove(state.get());
+    return Result::kSuccess;
+  });
+}
+
+Result cuStreamSynchronize(Stream stream) {
+  return EnterInContext("cuStreamSynchronize", [&](ContextState&) {
+    StreamState* const state = TheStreams().Find(stream);
+    return state == nullptr ? Result::kInvalidHandle : state->Synchronize();
+  });
+}
+
+Result cuEventCreate(Event* event, unsigned int /*flags*/) {
+  return EnterInContext("cuEventCreate", [&](ContextState&) {
+    auto* const state = new EventState();
+    TheEvents().Add(state);
+    *event = reinterpret_cast<Event>(state);
+    return Result::kSuccess;
+  });
+}
+
+Result cuEventRecord(Event event, Stream stream) {
+  return EnterInContext("cuEventRecord", [&](ContextState&) {
+    EventState* const state = TheEvents().Find(event);
+    StreamState* const on = TheStreams().Find(stream);
+    if (state == nullptr || on == nullptr) return Result::kInvalidHandle;
+    state->Record(*on);
+    return Result::kSuccess;
+  });
+}
+
+Result cuEventSynchronize(Event event) {
+  return EnterInContext("cuEventSynchronize", [&](ContextState&) {
+    EventState* const state = TheEvents().Find(event);
+    return state == nullptr ? Result::kInvalidHandle : state->Synchronize();
+  });
+}
+
+Result cuEventDestroy_v2(Event event) {
+  return Enter("cuEventDestroy", [&] {
+    const std::unique_ptr<EventState> state(TheEvents().Find(event));
+    if (state == nullptr) return Result::kInvalidHandle;
+    TheEvents().Remove(state.get());
+    return Result::kSuccess;
+  });
+}
