@@ -24,6 +24,8 @@ namespace {
 // A poller's token is a listener's index, or this bit and a connection.
 constexpr uint64_t kConnectionBit = uint64_t{1} << 63;
 
+constexpr Duration kLogInterval = std::chrono::seconds(1);
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FdService>> FdService::Start(Options options,
@@ -72,9 +74,10 @@ void FdService::RunOnce() {
       continue;
     }
     const uint64_t id = event.token & ~kConnectionBit;
-    Connection& connection = connections_.at(id);
-    if (Serve(connection)) {
-      Touch(id, connection);
+    const auto it = connections_.find(id);
+    if (it == connections_.end()) continue;  // It made room for one accepted a moment ago.
+    if (Serve(it->second)) {
+      Touch(id, it->second);
     } else {
       End(id);
     }
@@ -101,17 +104,13 @@ void FdService::Accept(size_t listener) {
 
 void FdService::Admit(size_t listener, UniqueFd fd) {
   const Listener& source = *listeners_[listener];
-  if (counts_[listener] >= options_.max_connections) {
-    spdlog::warn("event=fd_connection_refused listener={} reason=too_many",
-                 LogText(source.address()));
-    return;
-  }
   absl::StatusOr<std::shared_ptr<const Process>> process = processes_.FromSocket(fd.get());
   if (!process.ok()) {
     spdlog::warn("event=fd_connection_refused listener={} message={}", LogText(source.address()),
                  LogText(process.status().message()));
     return;
   }
+  if (counts_[listener] >= options_.max_connections) MakeRoom(listener, **process);
   const uint64_t id = next_connection_++;
   if (!poller_->Add(fd.get(), EPOLLIN, kConnectionBit | id).ok()) return;
   const std::string& tenant = source.spec().tenant;
@@ -124,6 +123,36 @@ void FdService::Admit(size_t listener, UniqueFd fd) {
                      .tenant = tenant.empty() ? absl::StrCat("uid-", (*process)->uid()) : tenant,
                      .deadline = std::chrono::steady_clock::now() + options_.max_silence,
                      .place = by_deadline_.insert(by_deadline_.end(), id)});
+}
+
+FdService::Caller FdService::CallerOf(const Process& process) {
+  return {process.uid(), process.pid(), process.pid() == 0 ? process.id() : ProcessId{}};
+}
+
+void FdService::MakeRoom(size_t listener, const Process& newcomer) {
+  absl::flat_hash_map<Caller, size_t> counts = {{CallerOf(newcomer), 1}};
+  for (const auto& [id, connection] : connections_) {
+    if (connection.listener == listener) ++counts[CallerOf(*connection.process)];
+  }
+  uint64_t least_needed = 0;
+  size_t most = 0;
+  for (const uint64_t id : by_deadline_) {
+    const Connection& connection = connections_.at(id);
+    if (connection.listener != listener) continue;
+    const size_t count = counts.at(CallerOf(*connection.process));
+    if (count > most) least_needed = id;
+    most = std::max(most, count);
+  }
+  ++ended_for_room_;
+  // A flood is one line a second.
+  if (const TimePoint now = std::chrono::steady_clock::now(); now >= next_log_) {
+    next_log_ = now + kLogInterval;
+    const Process& process = *connections_.at(least_needed).process;
+    spdlog::warn("event=fd_connections_ended reason=too_many listener={} pid={} uid={} count={}",
+                 LogText(listeners_[listener]->address()), process.pid(), process.uid(),
+                 std::exchange(ended_for_room_, 0));
+  }
+  End(least_needed);
 }
 
 void FdService::Touch(uint64_t id, Connection& connection) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -28,11 +29,12 @@ namespace kvpool::server {
 // Who is given a descriptor is one of the session's processes before it has it. The descriptor is
 // the region's own: it reads and writes, and the memory's seals, which are sealed too, cannot be
 // changed through it. Nobody who is slow, silent or wrong is waited for: the connection ends.
-// One thread; the destructor ends it.
+// Nobody can take the place of others: when a listener is full, a new connection ends the one
+// heard longest ago of the process that has most. One thread; the destructor ends it.
 class FdService {
  public:
   struct Options {
-    size_t max_connections = 0;  // Of one listener; further ones are closed.
+    size_t max_connections = 0;  // Of one listener; at least 1. One more makes room, as above.
     Duration max_silence{};      // Between two packets, and before the first.
   };
 
@@ -49,6 +51,8 @@ class FdService {
   FdService& operator=(const FdService&) = delete;
 
  private:
+  // What counts as one process: a user's pid, or its id where the pid cannot be seen.
+  using Caller = std::tuple<uid_t, pid_t, ProcessId>;
   struct Connection {
     UniqueFd fd;
     size_t listener = 0;
@@ -71,6 +75,9 @@ class FdService {
   void RunOnce();
   void Accept(size_t listener);
   void Admit(size_t listener, UniqueFd fd);
+  // Ends the connection of a listener that is full which `newcomer` is to have the place of.
+  void MakeRoom(size_t listener, const Process& newcomer);
+  static Caller CallerOf(const Process& process);
   // Reads and answers one packet. False where the connection is to end.
   bool Serve(Connection& connection);
   absl::StatusOr<Grant> GrantRegion(const Connection& connection,
@@ -94,6 +101,8 @@ class FdService {
   std::list<uint64_t> by_deadline_;  // All are as long: the one heard last is the last.
   std::vector<size_t> counts_;       // Of connections, by listener.
   uint64_t next_connection_ = 1;
+  uint64_t ended_for_room_ = 0;  // Since the log said so.
+  TimePoint next_log_;           // When it may say so again.
 
   std::jthread thread_;  // Last: it uses the others.
 };

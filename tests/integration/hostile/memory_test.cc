@@ -7,6 +7,7 @@
 
 #include "tests/integration/hostile/hostile.h"
 #include "tests/integration/hostile/scene.h"
+#include "tests/integration/support/region.h"
 #include "tests/support/catch.h"
 #include "tests/support/random.h"
 
@@ -89,6 +90,23 @@ TEST_CASE("A worker is given the memory of its own session's pool and no other")
 
   CHECK(hostile.Ask("open closed") ==
         "error PERMISSION_DENIED: pool 'closed' is not for tenant 'uid-12345'");
+  hostile.process().Kill();
+  scene.CheckLast();
+}
+
+TEST_CASE("A worker that takes every connection of the fd socket keeps nobody from its memory") {
+  Scene scene;
+  Hostile hostile(scene.socket());
+  hostile.AskFor("open p");
+  // Twice as many as there may be, silent.
+  REQUIRE(hostile.Ask("connect fd 512") == "ok");
+  const std::string id = scene.in_open_pool().session().id();
+  for (int i = 0; i < 20; ++i) {
+    CHECK(Said(AskForRegion(scene.socket(), id, scene.in_open_pool().region_id())) == "OK");
+  }
+  // What it holds still, it can use.
+  CHECK(hostile.Ask("map") == "ok");
+  scene.Check();
   hostile.process().Kill();
   scene.CheckLast();
 }

@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <chrono>
+#include <map>
 
 #include "core/device/host_device.h"
 #include "core/executor.h"
+#include "core/mutex.h"
 #include "kvpool/v1/block.pb.h"
 #include "tests/support/catch.h"
 #include "tests/support/eventually.h"
@@ -22,8 +25,41 @@ struct Answer {
   std::vector<UniqueFd> fds;
 };
 
+// Knows a connection's process by what the test says of the next one: processes whose pids are
+// those, of one uid. Each connection of pid 0 is taken for a process of its own.
+class NamedProcesses final : public ProcessTable {
+ public:
+  absl::StatusOr<std::shared_ptr<const Process>> FromSocket(int /*socket*/) override {
+    const MutexLock lock(mutex_);
+    std::shared_ptr<const Process>& process = by_pid_[pid_];
+    if (process == nullptr || pid_ == 0) {
+      process = std::make_shared<const Process>(ProcessId{++last_id_}, pid_, /*uid=*/1000,
+                                                ReclaimProof::kPidfd);
+    }
+    return process;
+  }
+  void ConnectionOpened(const Process& /*process*/) override { ++opened_count_; }
+  void ConnectionClosed(const Process& /*process*/) override {}
+  ReclaimProof weakest_proof() const override { return ReclaimProof::kPidfd; }
+
+  void SetPid(pid_t pid) {
+    const MutexLock lock(mutex_);
+    pid_ = pid;
+  }
+  size_t opened_count() const { return opened_count_; }
+
+ private:
+  Mutex mutex_;
+  pid_t pid_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t last_id_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<pid_t, std::shared_ptr<const Process>> by_pid_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<size_t> opened_count_ = 0;
+};
+
 struct Fixture {
-  explicit Fixture(Duration max_silence = std::chrono::hours(1), size_t max_connections = 100) {
+  explicit Fixture(Duration max_silence = std::chrono::hours(1), size_t max_connections = 100,
+                   NamedProcesses* named_processes = nullptr)
+      : named(named_processes) {
     PoolSpec spec;
     spec.name = "p";
     spec.num_layers = 1;
@@ -35,7 +71,8 @@ struct Fixture {
     other = MakePool(spec);
     Open(session, served);
     auto made = FdService::Start({.max_connections = max_connections, .max_silence = max_silence},
-                                 {worker.get(), stranger.get()}, *processes, hub, registry);
+                                 {worker.get(), stranger.get()},
+                                 named == nullptr ? *processes : *named, hub, registry);
     REQUIRE(made.ok());
     service = *std::move(made);
   }
@@ -76,6 +113,18 @@ struct Fixture {
     return ConnectTo(directory.File(name + ".fd"), SOCK_SEQPACKET);
   }
 
+  // A connection that the service has taken for one of the process `pid`.
+  UniqueFd ConnectAs(pid_t pid) const {
+    named->SetPid(pid);
+    const size_t before = named->opened_count();
+    UniqueFd fd = Connect();
+    REQUIRE(test::Eventually([&] { return named->opened_count() > before; }));
+    return fd;
+  }
+
+  // Whether the connection is served.
+  bool Lives(const UniqueFd& fd) const;
+
   std::string Request(const SessionId& id, uint64_t region) const {
     v1::RegionFdRequest request;
     request.set_session_id(id.ToString());
@@ -87,6 +136,7 @@ struct Fixture {
     return served.pool->GetSession(session, 0)->processes;
   }
 
+  NamedProcesses* const named;
   test::TempDir directory;
   InlineExecutor executor;
   HostDevice device{executor};
@@ -144,6 +194,10 @@ Answer Receive(const UniqueFd& fd) {
 Answer Ask(const UniqueFd& fd, const std::string& bytes) {
   REQUIRE(SendPacket(fd, bytes));
   return Receive(fd);
+}
+
+bool Fixture::Lives(const UniqueFd& fd) const {
+  return SendPacket(fd, Request(session, served.region_ids[0])) && !Receive(fd).has_ended;
 }
 
 TEST_CASE("A session's process is given the region's descriptor, and is its process before") {
@@ -294,20 +348,53 @@ TEST_CASE("Silence ends a connection") {
   CHECK(ReadsEnd(client.get()));
 }
 
-TEST_CASE("Connections over the limit are closed, and make room when they end") {
-  Fixture f(std::chrono::hours(1), /*max_connections=*/2);
-  UniqueFd first = f.Connect();
-  const UniqueFd second = f.Connect();
-  const std::string request = f.Request(f.session, f.served.region_ids[0]);
-  CHECK_FALSE(Ask(first, request).has_ended);
-  CHECK_FALSE(Ask(second, request).has_ended);
-  const UniqueFd third = f.Connect();
-  CHECK(ReadsEnd(third.get()));
-  first.Reset();
-  CHECK(test::Eventually([&] {
-    const UniqueFd next = f.Connect();
-    return SendPacket(next, request) && !Receive(next).has_ended;
-  }));
+TEST_CASE("A process that takes all connections loses the one heard longest ago to another") {
+  NamedProcesses named;
+  Fixture f(std::chrono::hours(1), /*max_connections=*/3, &named);
+  const UniqueFd first = f.ConnectAs(1);
+  const UniqueFd second = f.ConnectAs(1);
+  const UniqueFd third = f.ConnectAs(1);
+  CHECK(f.Lives(first));
+  const UniqueFd other = f.ConnectAs(2);
+  CHECK(ReadsEnd(second.get()));
+  CHECK(f.Lives(first));
+  CHECK(f.Lives(third));
+  CHECK(f.Lives(other));
+}
+
+TEST_CASE("A process that floods ends its own connections and nobody else's") {
+  NamedProcesses named;
+  Fixture f(std::chrono::hours(1), /*max_connections=*/3, &named);
+  const UniqueFd silent = f.ConnectAs(2);
+  std::vector<UniqueFd> flood;
+  for (int i = 0; i < 100; ++i) flood.push_back(f.ConnectAs(1));
+  for (size_t i = 0; i + 2 < flood.size(); ++i) CHECK(ReadsEnd(flood[i].get()));
+  CHECK(f.Lives(flood[98]));
+  CHECK(f.Lives(flood[99]));
+  CHECK(f.Lives(silent));
+}
+
+TEST_CASE("Of many processes with a connection each, the one heard longest ago makes room") {
+  const pid_t hidden_pid = GENERATE(0, 10);  // Two that cannot be seen are not one.
+  NamedProcesses named;
+  Fixture f(std::chrono::hours(1), /*max_connections=*/3, &named);
+  std::vector<UniqueFd> clients;
+  for (pid_t i = 0; i < 3; ++i) clients.push_back(f.ConnectAs(hidden_pid == 0 ? 0 : 10 + i));
+  CHECK(f.Lives(clients[0]));
+  const UniqueFd last = f.ConnectAs(hidden_pid == 0 ? 0 : 20);
+  CHECK(ReadsEnd(clients[1].get()));
+  CHECK(f.Lives(clients[0]));
+  CHECK(f.Lives(clients[2]));
+  CHECK(f.Lives(last));
+}
+
+TEST_CASE("The connections of one listener make no room on another") {
+  NamedProcesses named;
+  Fixture f(std::chrono::hours(1), /*max_connections=*/1, &named);
+  const UniqueFd worker = f.ConnectAs(1);
+  const UniqueFd stranger = f.Connect("stranger");
+  CHECK_FALSE(Ask(stranger, f.Request(f.session, 999)).has_ended);
+  CHECK(f.Lives(worker));
 }
 
 TEST_CASE("A peer that asks and never reads holds up nobody") {
