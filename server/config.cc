@@ -1,11 +1,12 @@
 #include "server/config.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -25,6 +26,7 @@
 #include "server/json_check.h"
 #include "server/limits.h"
 #include "server/system_error.h"
+#include "server/unique_fd.h"
 
 namespace kvpool::server {
 namespace {
@@ -189,6 +191,23 @@ absl::StatusOr<Config> Convert(const v1::DaemonConfig& proto) {
   return config;
 }
 
+// What `mode` says that a file is instead of a regular one.
+absl::string_view KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a FIFO or a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+// Other kinds of files may never come to an end, or never begin.
+absl::Status CheckIsFile(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return SystemError(path, errno);
+  if (S_ISREG(status.st_mode)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": is ", KindOf(status.st_mode),
+                                                 "; a config is read from a regular file"));
+}
+
 absl::Status Prefixed(absl::string_view name, const absl::Status& status) {
   return {status.code(), absl::StrCat(name, ": ", status.message())};
 }
@@ -204,12 +223,22 @@ absl::StatusOr<Config> ParseConfig(absl::string_view name, absl::string_view jso
 }
 
 absl::StatusOr<Config> LoadConfig(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return SystemError(path, errno);
+  KVPOOL_RETURN_IF_ERROR(CheckIsFile(path));
+  // Should it be another kind of file by now, it is not waited for.
+  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.is_valid()) return SystemError(path, errno);
   std::string text(kMaxConfigBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return SystemError(path, EIO);
-  text.resize(static_cast<size_t>(file.gcount()));
+  size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = read(file.get(), text.data() + size, text.size() - size);
+    if (got == 0) break;
+    if (got > 0) {
+      size += static_cast<size_t>(got);
+    } else if (errno != EINTR) {
+      return SystemError(path, errno);
+    }
+  }
+  text.resize(size);
   if (text.size() > kMaxConfigBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": more than ", kMaxConfigBytes, " bytes"));

@@ -38,8 +38,9 @@ struct Config {
 // Reads a config file: JSON of `kvpool.v1.DaemonConfig`. Looks at the file and at the group
 // database alone; makes nothing.
 //
-// Errors: NOT_FOUND or PERMISSION_DENIED, the file cannot be read; INVALID_ARGUMENT, naming the
-// file, the field's path, the value and (but for what only the whole tells) line and column.
+// Errors: NOT_FOUND or PERMISSION_DENIED, the file cannot be read; INVALID_ARGUMENT, what is there
+// is no regular file or too long, or, naming the field's path, the value and (but for what only the
+// whole tells) line and column, wrong. Each names the file.
 absl::StatusOr<Config> LoadConfig(const std::string& path);
 
 // The config of `json`; errors begin with `name`. As LoadConfig.

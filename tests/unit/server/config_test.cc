@@ -1,9 +1,13 @@
 #include "server/config.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -272,6 +276,27 @@ TEST_CASE("A file that is not there, or is too long, is refused with its path") 
   const auto config = LoadConfig(path);
   REQUIRE(config.ok());
   CHECK(config->listeners.size() == 2);
+}
+
+TEST_CASE("A config that is no regular file is refused for what it is, and never waited for") {
+  const test::TempDir directory;
+  const std::string fifo = directory.File("fifo");
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  const std::string link = directory.File("link");
+  std::filesystem::create_symlink(fifo, link);
+  const std::string socket = directory.File("socket");
+  REQUIRE(mknod(socket.c_str(), S_IFSOCK | 0600, 0) == 0);
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {fifo, "is a FIFO or a pipe"}, {link, "is a FIFO or a pipe"},
+      {socket, "is a socket"},       {directory.File(""), "is a directory"},
+      {"/dev/zero", "is a device"},  {"/dev/null", "is a device"},
+  };
+  for (const auto& [path, kind] : cases) {
+    const auto config = LoadConfig(path);
+    CHECK(absl::IsInvalidArgument(config.status()));
+    CHECK(Mentions(config.status(), path));
+    CHECK(Mentions(config.status(), kind));
+  }
 }
 
 TEST_CASE("Without a config the sockets lie where their user alone can make them") {
