@@ -39,6 +39,8 @@ grpc::ServerUnaryReactor* AdminService::CreatePool(grpc::CallbackServerContext* 
 
 absl::Status AdminService::DoCreatePool(const Peer& peer, const v1::CreatePoolRequest& request,
                                         v1::CreatePoolResponse& response) {
+  // While the daemon starts, its config's pools have the names and the memory.
+  KVPOOL_RETURN_IF_ERROR(CheckServing(context_, "it creates no pool"));
   KVPOOL_ASSIGN_OR_RETURN(const PoolSpec spec, SpecFromProto(request.spec()));
   KVPOOL_ASSIGN_OR_RETURN(const ServedPool served, context_.pools.Create(spec));
   *response.mutable_pool() = ToMessage(*served.pool, ViewerOf(peer));

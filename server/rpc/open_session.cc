@@ -20,6 +20,7 @@
 #include "server/logging.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/inspect_convert.h"
+#include "server/rpc/unary_calls.h"
 
 namespace kvpool::server {
 namespace {
@@ -31,18 +32,6 @@ SessionId RandomSessionId() {
   const ssize_t size = getrandom(id.bytes.data(), id.bytes.size(), 0);
   KVPOOL_CHECK(size == static_cast<ssize_t>(id.bytes.size()));
   return id;
-}
-
-absl::Status CheckServing(const ServiceContext& context) {
-  if (context.starting) {
-    return MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kStarting},
-                     "the daemon is starting: its pools are not there yet");
-  }
-  if (context.draining) {
-    return MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kDraining},
-                     "the daemon is draining: it opens no session any more");
-  }
-  return absl::OkStatus();
 }
 
 // What a worker that expects another layout compares its own with.
@@ -147,7 +136,7 @@ void SetLimits(const ServiceContext& context, v1::Limits& limits) {
 
 absl::Status OpenSession(const ServiceContext& context, const Peer& peer,
                          const v1::OpenSessionRequest& request, v1::OpenSessionResponse& response) {
-  KVPOOL_RETURN_IF_ERROR(CheckServing(context));
+  KVPOOL_RETURN_IF_ERROR(CheckServing(context, "it opens no session"));
   KVPOOL_ASSIGN_OR_RETURN(const OpenSessionCall call, MakeCall(context, peer, request));
   KVPOOL_ASSIGN_OR_RETURN(const ServedPool served, context.pools.Find(request.pool()));
   KVPOOL_RETURN_IF_ERROR(CheckPool(served.pool->layout(), peer, request));

@@ -31,7 +31,7 @@ struct ServiceContext {
   Clock clock;
   bool trace;
   std::vector<std::string> warnings;
-  // Set by the daemon: OpenSession is refused with STARTING or DRAINING.
+  // Set by the daemon: OpenSession and CreatePool are refused with STARTING or DRAINING.
   std::atomic<bool>& starting;
   std::atomic<bool>& draining;
 };

@@ -22,4 +22,16 @@ absl::StatusOr<SessionCall> FindSession(const SessionHub& sessions, absl::string
   return SessionCall{.session = *session, .pool = std::move(pool)};
 }
 
+absl::Status CheckServing(const ServiceContext& context, absl::string_view refusal) {
+  if (context.starting) {
+    return MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kStarting},
+                     "the daemon is starting: its pools are not there yet");
+  }
+  if (context.draining) {
+    return MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kDraining},
+                     absl::StrCat("the daemon is draining: ", refusal, " any more"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace kvpool::server

@@ -26,6 +26,10 @@ struct SessionCall {
 absl::StatusOr<SessionCall> FindSession(const SessionHub& sessions, absl::string_view field,
                                         absl::string_view session_id);
 
+// Whether the daemon takes on new sessions and pools; `refusal` says what it does not do, such as
+// "it opens no session". Errors: UNAVAILABLE: STARTING, or DRAINING.
+absl::Status CheckServing(const ServiceContext& context, absl::string_view refusal);
+
 // Answers a unary call: called once, on any thread.
 class Reply {
  public:

@@ -59,6 +59,23 @@ TEST_CASE("A wrong spec is refused, naming the field") {
   CHECK(CodeOf(Create(operating, spec)) == "INVALID_ARGUMENT");
 }
 
+TEST_CASE("A daemon that starts or drains creates no pool, and ends and deletes what there is") {
+  TestServer server;
+  Connection operating = server.Connect(v1::ROLE_OPERATOR);
+  const std::string session = OpenSession(operating);
+  v1::PoolSpec spec = MainPoolSpec();
+  spec.set_name("second");
+  server.starting() = true;
+  CHECK(CodeOf(Create(operating, spec)) == "UNAVAILABLE STARTING");
+  server.starting() = false;
+  server.draining() = true;
+  CHECK(CodeOf(Create(operating, spec)) == "UNAVAILABLE DRAINING");
+  CHECK(CodeOf(Terminate(operating, session, true)) == "OK");
+  CHECK(CodeOf(Delete(operating, "main")) == "OK");
+  server.draining() = false;
+  CHECK(CodeOf(Create(operating, spec)) == "OK");
+}
+
 TEST_CASE("A pool with an open session is in use") {
   TestServer server;
   Connection operating = server.Connect(v1::ROLE_OPERATOR);
