@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -50,24 +49,6 @@ size_t WorkerCount() {
   return std::clamp<size_t>(std::thread::hardware_concurrency(), 2, kMaxWorkers);
 }
 
-// Lets the process have as many descriptors as it may, and returns how many that is.
-size_t RaiseFdLimit() {
-  rlimit limit{};
-  KVPOOL_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-  limit.rlim_cur = limit.rlim_max;
-  // Where it fails, what there is must do.
-  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
-  KVPOOL_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-  return static_cast<size_t>(std::min<rlim_t>(limit.rlim_cur, 1 << 30));
-}
-
-// How many connections each of so many listeners can have.
-size_t MaxConnections(size_t fds, size_t listeners) {
-  const size_t reserved = kSpareFds + listeners * kMaxFdConnections * kFdsPerConnection;
-  const size_t available = fds > reserved ? (fds - reserved) / (listeners * kFdsPerConnection) : 0;
-  return std::clamp<size_t>(available, 1, kMaxConnections);
-}
-
 bool HasPeerPidfd() {
   std::array<int, 2> pair{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) return false;
@@ -92,6 +73,7 @@ int64_t Milliseconds(Duration duration) {
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options) {
   auto daemon = absl::WrapUnique(new Daemon(std::move(options)));
+  KVPOOL_RETURN_IF_ERROR(daemon->PlanFds());
   KVPOOL_RETURN_IF_ERROR(daemon->CheckPools());
   KVPOOL_RETURN_IF_ERROR(daemon->Bind());
   KVPOOL_RETURN_IF_ERROR(daemon->Serve());
@@ -112,6 +94,16 @@ Daemon::Daemon(DaemonOptions options)
                 *host_, hub_) {}
 
 Daemon::~Daemon() { Shutdown(); }
+
+absl::Status Daemon::PlanFds() {
+  size_t region_count = 0;
+  for (const PoolSpec& pool : options_.config.pools) {
+    region_count += std::max<size_t>(1, pool.devices.size());
+  }
+  KVPOOL_ASSIGN_OR_RETURN(fd_budget_,
+                          ShareFds(RaiseFdLimit(), options_.config.listeners.size(), region_count));
+  return absl::OkStatus();
+}
 
 absl::Status Daemon::CheckPools() const {
   uint64_t needed = 0;
@@ -142,11 +134,12 @@ absl::Status Daemon::Bind() {
   return absl::OkStatus();
 }
 
-std::vector<std::string> Daemon::FindWarnings(size_t max_connections) const {
+std::vector<std::string> Daemon::FindWarnings() const {
   std::vector<std::string> warnings;
-  if (max_connections < kMaxConnections) {
-    warnings.push_back(absl::StrCat("RLIMIT_NOFILE leaves each listener ", max_connections,
-                                    " connections instead of ", kMaxConnections));
+  if (fd_budget_.max_connections < kMaxConnections) {
+    warnings.push_back(absl::StrCat("RLIMIT_NOFILE leaves each listener ",
+                                    fd_budget_.max_connections, " connections instead of ",
+                                    kMaxConnections));
   }
   if (!HasPeerPidfd()) {
     warnings.emplace_back(
@@ -156,8 +149,8 @@ std::vector<std::string> Daemon::FindWarnings(size_t max_connections) const {
   return warnings;
 }
 
-ServiceContext Daemon::MakeContext(size_t max_connections) {
-  std::vector<std::string> warnings = FindWarnings(max_connections);
+ServiceContext Daemon::MakeContext() {
+  std::vector<std::string> warnings = FindWarnings();
   for (const std::string& warning : warnings) {
     spdlog::warn("event=warning message={}", LogText(warning));
   }
@@ -180,22 +173,21 @@ ServiceContext Daemon::MakeContext(size_t max_connections) {
 }
 
 absl::Status Daemon::Serve() {
-  const size_t max_connections = MaxConnections(RaiseFdLimit(), listeners_.size());
   KVPOOL_ASSIGN_OR_RETURN(
       processes_, ProcessTable::Create(options_.reclaim_delay, /*use_pidfd=*/true,
                                        [this](ProcessId process) { OnProcessGone(process); }));
-  services_ = std::make_unique<Services>(MakeContext(max_connections));
+  services_ = std::make_unique<Services>(MakeContext());
   KVPOOL_ASSIGN_OR_RETURN(server_, StartGrpcServer(*services_, options_.keepalive));
   ticker_.Start([this] { return registry_.Advance(); }, [this] { return hub_.size() > 0; });
 
   const std::vector<const Listener*> listeners = Pointers(listeners_);
-  KVPOOL_ASSIGN_OR_RETURN(
-      fds_, FdService::Start({.max_connections = kMaxFdConnections, .max_silence = kMaxFdSilence},
-                             listeners, *processes_, hub_, registry_));
+  KVPOOL_ASSIGN_OR_RETURN(fds_, FdService::Start({.max_connections = fd_budget_.max_fd_connections,
+                                                  .max_silence = kMaxFdSilence},
+                                                 listeners, *processes_, hub_, registry_));
   KVPOOL_ASSIGN_OR_RETURN(
       connections_,
       ConnectionWatch::Create(
-          {.max_connections = max_connections,
+          {.max_connections = fd_budget_.max_connections,
            .adopt = [this](int fd) { grpc::AddInsecureChannelFromFd(server_.get(), fd); }},
           listeners, *processes_, peers_));
   {
@@ -270,6 +262,10 @@ void Daemon::RequestStop() {
   changed_.notify_all();
 }
 
+void Daemon::RemoveSockets() {
+  for (const std::unique_ptr<Listener>& listener : listeners_) listener->RemoveFiles();
+}
+
 Daemon::Outcome Daemon::Run() {
   bool is_starting = false;
   absl::Status failure;
@@ -286,7 +282,7 @@ Daemon::Outcome Daemon::Run() {
     // Nobody can have a session yet, and making a pool may take minutes.
     connections_->StopAccepting();
     fds_.reset();
-    listeners_.clear();
+    RemoveSockets();
     return {.status = absl::OkStatus(), .has_hung_start = true};
   }
   if (failure.ok()) Drain();

@@ -16,6 +16,7 @@
 #include "core/mutex.h"
 #include "server/config.h"
 #include "server/connection_watch.h"
+#include "server/fd_budget.h"
 #include "server/fd_service.h"
 #include "server/listener.h"
 #include "server/peer.h"
@@ -54,7 +55,8 @@ class Daemon {
 
   // Binds the sockets and serves; pools are made later. Makes nothing where a pool of the config
   // is wrong (INVALID_ARGUMENT, FAILED_PRECONDITION) or can never fit (RESOURCE_EXHAUSTED, with the
-  // bytes needed and available). Errors of Listener::Bind.
+  // bytes needed and available), or there can be too few descriptors (ShareFds). Errors of
+  // Listener::Bind.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
   ~Daemon();
 
@@ -68,14 +70,19 @@ class Daemon {
   // Makes Run end. Thread-safe.
   void RequestStop();
 
+  // Removes the sockets' files, for a process that ends without destroying the Daemon. Waits for
+  // nothing; thread-safe.
+  void RemoveSockets();
+
  private:
   explicit Daemon(DaemonOptions options);
 
+  absl::Status PlanFds();
   absl::Status CheckPools() const;
   absl::Status Bind();
   absl::Status Serve();
-  ServiceContext MakeContext(size_t max_connections);
-  std::vector<std::string> FindWarnings(size_t max_connections) const;
+  ServiceContext MakeContext();
+  std::vector<std::string> FindWarnings() const;
 
   void CreatePools(const std::stop_token& stop);
   absl::Status CreatePool(const PoolSpec& spec, TimePoint deadline, const std::stop_token& stop);
@@ -88,6 +95,7 @@ class Daemon {
   const DaemonOptions options_;
   const std::string epoch_;
   const std::chrono::system_clock::time_point start_time_ = std::chrono::system_clock::now();
+  FdBudget fd_budget_;
   std::atomic<bool> starting_{true};
   std::atomic<bool> draining_{false};
 
@@ -98,7 +106,7 @@ class Daemon {
   ConnectionWatch* watch_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of whoever is told of a process.
 
   // Each uses those above it; Shutdown ends them from the last to the first.
-  std::vector<std::unique_ptr<Listener>> listeners_;
+  std::vector<std::unique_ptr<Listener>> listeners_;  // The same from Start to the end.
   Ticker ticker_;
   SessionHub hub_;
   WorkerPool workers_;

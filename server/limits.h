@@ -31,8 +31,12 @@ inline constexpr uint32_t kMaxTokensPerCall = 1U << 20;
 inline constexpr size_t kMaxConnections = 2048;
 inline constexpr size_t kFdsPerConnection = 3;
 
-// Connections of one fd socket, further ones are closed: each lives for a few packets.
+// Connections of one fd socket; one more ends another of who has most. Each lives for a few
+// packets.
 inline constexpr size_t kMaxFdConnections = 256;
+
+// Connections that each listener must be able to have, of both kinds, for the daemon to start.
+inline constexpr size_t kMinConnections = 8;
 
 // Of one `RegionFdRequest`, and how long a connection of the fd socket may be silent.
 inline constexpr size_t kMaxFdRequestBytes = 512;
@@ -48,7 +52,8 @@ inline constexpr int kMaxReflectionThreads = 8;
 // messages beside thousands of short ones.
 inline constexpr size_t kMaxGrpcBytes = 512 << 20;
 
-// Descriptors that are neither a connection's nor its process's: regions, sockets, logs, gRPC.
+// Descriptors that are neither a connection's nor its process's, nor a region's of the config's
+// pools: sockets, logs, gRPC, regions of pools made later.
 inline constexpr size_t kSpareFds = 128;
 
 }  // namespace kvpool::server

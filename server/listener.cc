@@ -41,6 +41,14 @@ bool IsSameFile(const struct stat& status, dev_t device, ino_t inode) {
   return status.st_dev == device && status.st_ino == inode;
 }
 
+// Whether the file that is open is the one at `path`.
+bool IsStillAt(const std::string& path, int fd) {
+  struct stat opened {};
+  struct stat current {};
+  return fstat(fd, &opened) == 0 && lstat(path.c_str(), &current) == 0 &&
+         IsSameFile(current, opened.st_dev, opened.st_ino);
+}
+
 // Makes one directory with the mode whatever the umask is; it may be there already.
 absl::Status MakeDirectory(const std::string& path, mode_t mode, std::optional<gid_t> group) {
   // Closed to others until it belongs to the group.
@@ -138,7 +146,9 @@ absl::StatusOr<SocketFile> SocketFile::Bind(const std::string& path, int type, m
   return file;
 }
 
-SocketFile::~SocketFile() {
+SocketFile::~SocketFile() { Remove(); }
+
+void SocketFile::Remove() const {
   if (!fd_.is_valid()) return;
   struct stat status {};
   if (lstat(path_.c_str(), &status) == 0 && IsSameFile(status, device_, inode_)) {
@@ -157,17 +167,14 @@ absl::StatusOr<SocketLock> SocketLock::Take(const std::string& socket_path) {
     }
     // Its last owner may have removed the file between the two calls: then what is locked is
     // nobody's, and another daemon can lock a new file.
-    struct stat locked {};
-    struct stat current {};
-    if (fstat(fd.get(), &locked) == 0 && lstat(path.c_str(), &current) == 0 &&
-        IsSameFile(current, locked.st_dev, locked.st_ino)) {
-      return SocketLock(path, std::move(fd));
-    }
+    if (IsStillAt(path, fd.get())) return SocketLock(path, std::move(fd));
   }
 }
 
-SocketLock::~SocketLock() {
-  if (fd_.is_valid()) unlink(path_.c_str());
+SocketLock::~SocketLock() { Remove(); }
+
+void SocketLock::Remove() const {
+  if (fd_.is_valid() && IsStillAt(path_, fd_.get())) unlink(path_.c_str());
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Bind(const ListenerSpec& spec) {
@@ -186,6 +193,12 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Bind(const ListenerSpec& spe
   KVPOOL_ASSIGN_OR_RETURN(SocketFile region, SocketFile::Bind(spec.path + ".fd", SOCK_SEQPACKET,
                                                               spec.mode, spec.group));
   return absl::WrapUnique(new Listener(spec, std::move(lock), std::move(grpc), std::move(region)));
+}
+
+void Listener::RemoveFiles() const {
+  grpc_.Remove();
+  region_.Remove();
+  lock_.Remove();
 }
 
 absl::Status MakePrivateDirectory(const std::string& path) {

@@ -27,6 +27,8 @@ class SocketFile {
   SocketFile& operator=(SocketFile&& other) noexcept = delete;
 
   int fd() const { return fd_.get(); }
+  // As the destructor. Thread-safe; may come again.
+  void Remove() const;
 
  private:
   SocketFile(std::string path, UniqueFd fd, dev_t device, ino_t inode)
@@ -48,6 +50,9 @@ class SocketLock {
 
   SocketLock(SocketLock&& other) noexcept = default;
   SocketLock& operator=(SocketLock&& other) noexcept = delete;
+
+  // Removes the file, which the lock lives on without. Thread-safe; may come again.
+  void Remove() const;
 
  private:
   SocketLock(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
@@ -80,6 +85,9 @@ class Listener {
   int grpc_fd() const { return grpc_.fd(); }
   // -1: none.
   int region_fd() const { return region_.fd(); }
+
+  // Removes the files now: nobody can connect any more. Thread-safe; may come again.
+  void RemoveFiles() const;
 
  private:
   Listener(ListenerSpec spec, SocketLock lock, SocketFile grpc, SocketFile region)

@@ -91,10 +91,12 @@ absl::StatusOr<DaemonOptions> ReadOptions() {
 absl::Status Serve(DaemonOptions options) {
   KVPOOL_ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Start(std::move(options)));
   KVPOOL_ASSIGN_OR_RETURN(const std::unique_ptr<SignalWatch> signals,
-                          SignalWatch::Start([&daemon](int signal) {
-                            spdlog::info("event=signal signal={}", signal);
-                            daemon->RequestStop();
-                          }));
+                          SignalWatch::Start(
+                              [&daemon](int signal) {
+                                spdlog::info("event=signal signal={}", signal);
+                                daemon->RequestStop();
+                              },
+                              [&daemon] { daemon->RemoveSockets(); }));
   const Daemon::Outcome outcome = daemon->Run();
   if (outcome.has_hung_start) {
     spdlog::info("event=stopped during=start");

@@ -185,7 +185,17 @@ void SessionHub::SendAll(const v1::Notice& notice) {
 }
 
 void SessionHub::EndAll(const absl::Status& status) {
+  LogLive();
   for (const std::shared_ptr<Slot>& slot : Slots()) slot->End(status);
+}
+
+void SessionHub::LogLive() const {
+  const MutexLock lock(mutex_);
+  for (const auto& [session, entry] : entries_) {
+    if (entry.end.has_value()) continue;
+    spdlog::warn("event=session_cut_off session={} pool={} pid={}", session.Short(),
+                 entry.pool->layout().spec.name, entry.processes.front()->pid());
+  }
 }
 
 void SessionHub::OnSessionEnded(const SessionId& session, SessionEnd reason) {

@@ -72,8 +72,9 @@ class SessionHub final : public PoolObserver {
 
   // Sends to the session's stream, if it has one.
   void Send(const SessionId& session, const v1::Notice& notice);
-  // Sends to every stream (those set later, too), or ends every one.
+  // Sends to every stream (those set later, too).
   void SendAll(const v1::Notice& notice);
+  // Ends every stream. Logs each session that lives, attached or not: it is cut off.
   void EndAll(const absl::Status& status);
 
   void OnSessionEnded(const SessionId& session, SessionEnd reason) override;
@@ -105,6 +106,7 @@ class SessionHub final : public PoolObserver {
   };
 
   std::vector<std::shared_ptr<Slot>> Slots() const;
+  void LogLive() const;
   std::optional<v1::Notice> StandingNotice() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::function<void()> on_change_;

@@ -33,20 +33,23 @@ void BlockSignals() {
   KVPOOL_CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
 }
 
-absl::StatusOr<std::unique_ptr<SignalWatch>> SignalWatch::Start(std::function<void(int)> on_first) {
+absl::StatusOr<std::unique_ptr<SignalWatch>> SignalWatch::Start(std::function<void(int)> on_first,
+                                                                std::function<void()> on_second) {
   KVPOOL_ASSIGN_OR_RETURN(std::unique_ptr<Poller> poller, Poller::Create());
   const sigset_t signals = EndSignals();
   UniqueFd fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd.is_valid()) return SystemError("signalfd", errno);
   KVPOOL_RETURN_IF_ERROR(poller->Add(fd.get(), EPOLLIN, /*token=*/0));
-  return absl::WrapUnique(new SignalWatch(std::move(poller), std::move(fd), std::move(on_first)));
+  return absl::WrapUnique(
+      new SignalWatch(std::move(poller), std::move(fd), std::move(on_first), std::move(on_second)));
 }
 
 SignalWatch::SignalWatch(std::unique_ptr<Poller> poller, UniqueFd signals,
-                         std::function<void(int)> on_first)
+                         std::function<void(int)> on_first, std::function<void()> on_second)
     : poller_(std::move(poller)),
       signals_(std::move(signals)),
       on_first_(std::move(on_first)),
+      on_second_(std::move(on_second)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 SignalWatch::~SignalWatch() {
@@ -63,7 +66,10 @@ void SignalWatch::Run(const std::stop_token& stop) {
     while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
       const int signal = static_cast<int>(info.ssi_signo);
       // Without a word to anybody: what holds the first one up may hold that up too.
-      if (!is_first) std::_Exit(128 + signal);
+      if (!is_first) {
+        on_second_();
+        std::_Exit(128 + signal);
+      }
       is_first = false;
       on_first_(signal);
     }

@@ -1,5 +1,8 @@
 // kvpoold's own flags: what each takes, and what a wrong command line is told.
+#include <sys/stat.h>
+
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -24,19 +27,13 @@ struct Outcome {
   std::string err;
 };
 
-// Runs kvpoold, which would listen in a directory of its own, with one flag more. Its end must come
-// by itself.
-Outcome RunWith(const std::string& flag) {
+// Runs a program. Its end must come by itself.
+Outcome RunToEnd(std::vector<std::string> arguments) {
   const TempDir directory;
-  std::ofstream(directory.File("config.json"))
-      << R"({"listeners": [{"address": "unix:)" << directory.File("kvpool.sock")
-      << R"(", "role": "ROLE_OPERATOR"}]})";
-  ChildProcess process(
-      {.arguments = {KVPOOL_KVPOOLD, "--config=" + directory.File("config.json"), flag},
-       .environment = {},
-       .stderr_path = directory.File("stderr"),
-       .uid = std::nullopt});
-  CAPTURE(flag);
+  ChildProcess process({.arguments = std::move(arguments),
+                        .environment = {},
+                        .stderr_path = directory.File("stderr"),
+                        .uid = std::nullopt});
   CHECK(Eventually([&] { return !process.IsRunning(); }));
   process.Signal(SIGKILL);
   Outcome outcome;
@@ -46,6 +43,16 @@ Outcome RunWith(const std::string& flag) {
   text << std::ifstream(directory.File("stderr")).rdbuf();
   outcome.err = text.str();
   return outcome;
+}
+
+// Runs kvpoold, which would listen in a directory of its own, with one flag more.
+Outcome RunWith(const std::string& flag) {
+  const TempDir directory;
+  std::ofstream(directory.File("config.json"))
+      << R"({"listeners": [{"address": "unix:)" << directory.File("kvpool.sock")
+      << R"(", "role": "ROLE_OPERATOR"}]})";
+  CAPTURE(flag);
+  return RunToEnd({KVPOOL_KVPOOLD, "--config=" + directory.File("config.json"), flag});
 }
 
 TEST_CASE("kvpoold refuses a wrong command line, and says what is wrong with it") {
@@ -71,6 +78,51 @@ TEST_CASE("kvpoold refuses a wrong command line, and says what is wrong with it"
   CHECK(outcome.code == 1);
   CHECK(outcome.out.empty());
   CHECK(absl::StrContains(outcome.err, said));
+}
+
+TEST_CASE("kvpoold refuses a config that is no file at once, and says what it is") {
+  const TempDir directory;
+  const std::string fifo = directory.File("fifo");
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {fifo, "is a FIFO or a pipe"},
+      {directory.File(""), "is a directory"},
+      {"/dev/zero", "is a device"}};
+  for (const auto& [path, said] : cases) {
+    const Outcome outcome = RunWith("--config=" + path);
+    INFO(outcome.err);
+    CHECK(outcome.code == 1);
+    CHECK(absl::StrContains(outcome.err, path + ": " + said));
+  }
+}
+
+TEST_CASE("kvpoold refuses a config that is too long for one, and says how long it may be") {
+  const TempDir directory;
+  const std::string path = directory.File("config.json");
+  std::ofstream(path) << "{}";
+  // A terabyte of zeros that takes no room.
+  std::filesystem::resize_file(path, uint64_t{1} << 40);
+  const Outcome outcome = RunWith("--config=" + path);
+  INFO(outcome.err);
+  CHECK(outcome.code == 1);
+  CHECK(absl::StrContains(outcome.err, path + ": more than 1048576 bytes"));
+}
+
+TEST_CASE("kvpoold refuses to start with fewer descriptors than it needs, and says how many") {
+  const int hard_limit = GENERATE(12, 64, 128);
+  const TempDir directory;
+  std::ofstream(directory.File("config.json"))
+      << R"({"listeners": [{"address": "unix:)" << directory.File("kvpool.sock")
+      << R"(", "role": "ROLE_OPERATOR"}]})";
+  const Outcome outcome =
+      RunToEnd({"/bin/sh", "-c", absl::StrCat("ulimit -n ", hard_limit, " && exec \"$0\" \"$@\""),
+                KVPOOL_KVPOOLD, "--config=" + directory.File("config.json")});
+  INFO(outcome.err);
+  CHECK(outcome.code == 1);
+  CHECK(absl::StrContains(
+      outcome.err, absl::StrCat("the hard limit of open files (ulimit -Hn, LimitNOFILE=) is ",
+                                hard_limit, "; the daemon needs at least 152")));
+  CHECK_FALSE(std::filesystem::exists(directory.File("kvpool.sock")));
 }
 
 TEST_CASE("kvpoold says its version, and starts nothing") {
@@ -110,9 +162,8 @@ TEST_CASE("kvpoold logs what is as grave as its level, and nothing else") {
 
 TEST_CASE("kvpoold --help shows every flag that it has") {
   const Outcome outcome = RunWith("--help");
-  for (const std::string flag :
-       {"--config", "--drain_deadline", "--keepalive", "--log_level", "--memory_wait",
-        "--reclaim_delay"}) {
+  for (const std::string flag : {"--config", "--drain_deadline", "--keepalive", "--log_level",
+                                 "--memory_wait", "--reclaim_delay"}) {
     CAPTURE(flag, outcome.out);
     CHECK(absl::StrContains(outcome.out, flag));
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include <grpcpp/client_context.h>
 
@@ -91,6 +92,18 @@ bool HasSockets(const DaemonProcess& daemon) {
          std::filesystem::exists(daemon.directory().File("operator/kvpool.sock.fd"));
 }
 
+// The files that the daemon made and that are still there.
+std::vector<std::string> Leftovers(const DaemonProcess& daemon) {
+  std::vector<std::string> files;
+  for (const std::string directory : {"worker", "operator"}) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(daemon.directory().File(directory))) {
+      files.push_back(entry.path().string());
+    }
+  }
+  return files;
+}
+
 TEST_CASE("A daemon without sessions ends at once and leaves no socket") {
   for (const int signal : {SIGTERM, SIGINT}) {
     CAPTURE(signal);
@@ -130,9 +143,12 @@ TEST_CASE("A draining daemon tells its streams, refuses new sessions and ends wi
   CHECK(daemon.process().Wait() == 0);
 }
 
-TEST_CASE("At the drain's deadline the streams end with UNAVAILABLE") {
+TEST_CASE("At the drain's deadline the streams end with UNAVAILABLE, and the log names them") {
   DaemonProcess daemon({.pools_json = kPools, .flags = {"--drain_deadline=100ms"}});
   OpenedSession session(daemon);
+  const OpenedSession unattached(daemon);
+  OpenedSession closed(daemon);
+  REQUIRE(closed.Close().ok());
   grpc::ClientContext context;
   v1::KeepAliveRequest request;
   request.set_session_id(session.id());
@@ -143,16 +159,36 @@ TEST_CASE("At the drain's deadline the streams end with UNAVAILABLE") {
   while (stream->Read(&response)) continue;
   CHECK(stream->Finish().error_code() == grpc::StatusCode::UNAVAILABLE);
   CHECK(daemon.process().Wait() == 0);
+  CAPTURE(daemon.Log());
+  for (const std::string& id : {session.id(), unattached.id()}) {
+    CHECK(absl::StrContains(daemon.Log(),
+                            absl::StrCat("event=session_cut_off session=", id.substr(0, 8),
+                                         " pool=p pid=", getpid(), "\n")));
+  }
+  CHECK_FALSE(absl::StrContains(
+      daemon.Log(), absl::StrCat("event=session_cut_off session=", closed.id().substr(0, 8))));
 }
 
-TEST_CASE("A second signal ends a draining daemon at once") {
+TEST_CASE("Two signals at once end a daemon, and leave no socket") {
+  for (int i = 0; i < 20; ++i) {
+    DaemonProcess daemon({.pools_json = kPools, .flags = {"--drain_deadline=1h"}});
+    const OpenedSession session(daemon);
+    daemon.process().Signal(SIGTERM);
+    daemon.process().Signal(SIGINT);
+    const int code = daemon.process().Wait();
+    CHECK((code == 128 + SIGTERM || code == 128 + SIGINT));
+    CHECK(Leftovers(daemon).empty());
+  }
+}
+
+TEST_CASE("A second signal ends a draining daemon at once, and leaves no socket") {
   DaemonProcess daemon({.pools_json = kPools, .flags = {"--drain_deadline=1h"}});
   const OpenedSession session(daemon);
   daemon.process().Signal(SIGTERM);
   REQUIRE(Eventually([&] { return absl::StrContains(daemon.Log(), "event=draining"); }));
   daemon.process().Signal(SIGTERM);
   CHECK(daemon.process().Wait() == 128 + SIGTERM);
-  // What it left is replaced.
+  CHECK(Leftovers(daemon).empty());
   daemon.Start();
   CHECK(daemon.Stop() == 0);
 }
