@@ -109,7 +109,9 @@ class Daemon {
   std::vector<std::unique_ptr<Listener>> listeners_;  // The same from Start to the end.
   Ticker ticker_;
   SessionHub hub_;
+  MemoryBudget call_memory_{kMaxCallBytes};
   WorkerPool workers_;
+  FairQueue long_calls_;
   WorkerPool creation_;
   const std::shared_ptr<Device> host_;
   PoolRegistry registry_;

@@ -45,10 +45,15 @@ inline constexpr Duration kMaxFdSilence = std::chrono::seconds(10);
 // Calls at once on one connection. A worker's waiting calls count.
 inline constexpr int kMaxConcurrentStreams = 1024;
 
+// What requests and unread answers may hold, of a process's calls in progress and of all: some 25
+// of the longest requests that wait, or 128 streams that are not read; and 8 processes such.
+inline constexpr size_t kMaxProcessCallBytes = 256 << 20;
+inline constexpr size_t kMaxCallBytes = size_t{2} << 30;
+
 // Threads for gRPC's synchronous services: reflection, a thread a stream.
 inline constexpr int kMaxReflectionThreads = 8;
 
-// What gRPC may keep for messages and buffers before it slows its peers down: 32 of the longest
+// What gRPC may keep for bytes on their way in before it slows its peers down: 32 of the longest
 // messages beside thousands of short ones.
 inline constexpr size_t kMaxGrpcBytes = 512 << 20;
 

@@ -10,6 +10,8 @@
 #include "absl/status/statusor.h"
 
 #include "core/ids.h"
+#include "server/limits.h"
+#include "server/memory_budget.h"
 
 namespace kvpool::server {
 
@@ -20,7 +22,8 @@ enum class ReclaimProof : uint8_t {
 };
 
 // A process that has connected. Held by shared_ptr by its connections and by the sessions whose
-// process it is; forgotten when nobody holds it. Immutable but for its being gone; thread-safe.
+// process it is; forgotten when nobody holds it. Immutable but for its being gone and what its
+// calls hold; thread-safe.
 class Process {
  public:
   Process(ProcessId id, pid_t pid, uid_t uid, ReclaimProof proof)
@@ -39,12 +42,16 @@ class Process {
   // For ProcessTable.
   void MarkGone() const { is_gone_.store(true, std::memory_order_seq_cst); }
 
+  // What its calls in progress hold, of kMaxProcessCallBytes.
+  MemoryBudget& call_memory() const { return call_memory_; }
+
  private:
   const ProcessId id_;
   const pid_t pid_;
   const uid_t uid_;
   const ReclaimProof proof_;
   mutable std::atomic<bool> is_gone_{false};
+  mutable MemoryBudget call_memory_{kMaxProcessCallBytes};
 };
 
 // ProcessTable knows the processes at the other ends of unix sockets and tells when one is gone.

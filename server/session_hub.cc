@@ -37,6 +37,8 @@ absl::Status StreamStatus(const SessionId& session, SessionEnd reason) {
                    absl::StrCat("session ", session.Short(), " ended: ", ReasonText(reason)));
 }
 
+constexpr size_t kSessionIdDigits = 32;
+
 // Whether the id as text begins with `prefix`. Makes no text: there may be many sessions.
 bool HasPrefix(const SessionId& session, absl::string_view prefix) {
   if (prefix.size() > 2 * session.bytes.size()) return false;
@@ -71,6 +73,7 @@ void SessionHub::Add(const SessionId& session, std::shared_ptr<Pool> pool,
   {
     const MutexLock lock(mutex_);
     Entry& entry = entries_[session];
+    by_id_.insert(session);
     entry.pool = std::move(pool);
     entry.processes.push_back(std::move(process));
   }
@@ -85,6 +88,7 @@ void SessionHub::Forget(const SessionId& session) {
   if (it == entries_.end()) return;
   forgotten = std::move(it->second);
   entries_.erase(it);
+  by_id_.erase(session);
 }
 
 void SessionHub::AddProcess(const SessionId& session, std::shared_ptr<const Process> process) {
@@ -102,12 +106,15 @@ std::shared_ptr<Pool> SessionHub::FindPool(const SessionId& session) const {
 }
 
 std::vector<SessionId> SessionHub::FindByPrefix(absl::string_view prefix) const {
+  std::string first(prefix.substr(0, kSessionIdDigits));
+  first.resize(kSessionIdDigits, '0');
+  const absl::StatusOr<SessionId> lowest = SessionId::Parse(first);
+  if (!lowest.ok()) return {};
   std::vector<SessionId> found;
   const MutexLock lock(mutex_);
-  for (const auto& [session, entry] : entries_) {
-    if (HasPrefix(session, prefix)) found.push_back(session);
+  for (auto it = by_id_.lower_bound(*lowest); it != by_id_.end() && HasPrefix(*it, prefix); ++it) {
+    found.push_back(*it);
   }
-  std::ranges::sort(found);
   return found;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 
@@ -53,7 +54,7 @@ class SessionHub final : public PoolObserver {
   // Null where there is no such session. Ended ones that still claim are there.
   std::shared_ptr<Pool> FindPool(const SessionId& session) const;
 
-  // The sessions whose whole id begins with `prefix` (1 to 32 lower-case hex digits).
+  // The sessions whose whole id begins with `prefix` (1 to 32 lower-case hex digits), ascending.
   std::vector<SessionId> FindByPrefix(absl::string_view prefix) const;
 
   // The weakest proof among the session's processes.
@@ -113,6 +114,7 @@ class SessionHub final : public PoolObserver {
 
   mutable Mutex mutex_;
   absl::flat_hash_map<SessionId, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  absl::btree_set<SessionId> by_id_ ABSL_GUARDED_BY(mutex_);  // Those that have entries.
   // What SendAll sent last, and when.
   std::optional<v1::Notice> standing_notice_ ABSL_GUARDED_BY(mutex_);
   std::chrono::steady_clock::time_point standing_time_ ABSL_GUARDED_BY(mutex_);

@@ -29,7 +29,7 @@ void Audit(const char* method, absl::string_view subject, const Peer& peer,
 grpc::ServerUnaryReactor* AdminService::CreatePool(grpc::CallbackServerContext* call,
                                                    const v1::CreatePoolRequest* request,
                                                    v1::CreatePoolResponse* response) {
-  return calls_.Answer(call, Access::kAdmin, context_.creation,
+  return calls_.Answer(call, *request, Access::kAdmin, Place::kCreation,
                        [this, request, response](const Peer& peer) {
                          absl::Status status = DoCreatePool(peer, *request, *response);
                          Audit("CreatePool", request->spec().name(), peer, status);
@@ -51,17 +51,18 @@ grpc::ServerUnaryReactor* AdminService::DeletePool(grpc::CallbackServerContext* 
                                                    const v1::DeletePoolRequest* request,
                                                    v1::DeletePoolResponse* /*response*/) {
   // Unmapping takes as long as the memory is large.
-  return calls_.Answer(call, Access::kAdmin, context_.creation, [this, request](const Peer& peer) {
-    absl::Status status = context_.pools.Delete(request->name());
-    Audit("DeletePool", request->name(), peer, status);
-    return status;
-  });
+  return calls_.Answer(call, *request, Access::kAdmin, Place::kCreation,
+                       [this, request](const Peer& peer) {
+                         absl::Status status = context_.pools.Delete(request->name());
+                         Audit("DeletePool", request->name(), peer, status);
+                         return status;
+                       });
 }
 
 grpc::ServerUnaryReactor* AdminService::ResetPrefixes(grpc::CallbackServerContext* call,
                                                       const v1::ResetPrefixesRequest* request,
                                                       v1::ResetPrefixesResponse* response) {
-  return calls_.Answer(call, Access::kAdmin, context_.workers,
+  return calls_.Answer(call, *request, Access::kAdmin, Place::kWorkers,
                        [this, request, response](const Peer& peer) {
                          absl::Status status = DoResetPrefixes(*request, *response);
                          Audit("ResetPrefixes", request->pool(), peer, status);
@@ -87,12 +88,13 @@ absl::Status AdminService::DoResetPrefixes(const v1::ResetPrefixesRequest& reque
 grpc::ServerUnaryReactor* AdminService::TerminateSession(
     grpc::CallbackServerContext* call, const v1::TerminateSessionRequest* request,
     v1::TerminateSessionResponse* /*response*/) {
-  return calls_.Answer(call, Access::kAdmin, context_.workers, [this, request](const Peer& peer) {
-    absl::Status status = DoTerminateSession(*request);
-    const absl::string_view id = request->session_id();
-    Audit("TerminateSession", id.substr(0, 8), peer, status);
-    return status;
-  });
+  return calls_.Answer(call, *request, Access::kAdmin, Place::kWorkers,
+                       [this, request](const Peer& peer) {
+                         absl::Status status = DoTerminateSession(*request);
+                         const absl::string_view id = request->session_id();
+                         Audit("TerminateSession", id.substr(0, 8), peer, status);
+                         return status;
+                       });
 }
 
 absl::Status AdminService::DoTerminateSession(const v1::TerminateSessionRequest& request) {

@@ -69,4 +69,24 @@ absl::StatusOr<std::shared_ptr<const Peer>> Admit(const PeerTable& peers,
   return peer;
 }
 
+absl::StatusOr<AdmittedCall> AdmitCall(const ServiceContext& context,
+                                       const grpc::ServerContextBase& call, Access access,
+                                       const google::protobuf::Message& request,
+                                       size_t answer_bytes) {
+  const size_t request_bytes = RequestBytes(request);
+  const auto admit = [&]() -> absl::StatusOr<AdmittedCall> {
+    AdmittedCall admitted;
+    KVPOOL_ASSIGN_OR_RETURN(admitted.peer, Admit(context.peers, call, access));
+    if (request_bytes + answer_bytes > kUncountedCallBytes) {
+      KVPOOL_ASSIGN_OR_RETURN(admitted.memory,
+                              CallMemory::Take(context.call_memory, admitted.peer->process,
+                                               request_bytes + answer_bytes));
+    }
+    return admitted;
+  };
+  absl::StatusOr<AdmittedCall> admitted = admit();
+  if (!admitted.ok() && request_bytes > 0) DropRequest(request);
+  return admitted;
+}
+
 }  // namespace kvpool::server

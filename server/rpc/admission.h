@@ -8,6 +8,8 @@
 
 #include "kvpool/v1/admin.pb.h"
 #include "server/peer.h"
+#include "server/rpc/call_memory.h"
+#include "server/rpc/services.h"
 
 namespace kvpool::server {
 
@@ -28,5 +30,19 @@ absl::Status CheckRole(v1::Role role, Access access);
 absl::StatusOr<std::shared_ptr<const Peer>> Admit(const PeerTable& peers,
                                                   const grpc::ServerContextBase& context,
                                                   Access access);
+
+// A call that may go on: whose it is, and what it takes of the memory that calls may hold.
+struct AdmittedCall {
+  std::shared_ptr<const Peer> peer;
+  CallMemory memory;
+};
+
+// As Admit, for a call whose answer, unread, may hold `answer_bytes`. The request of one that is
+// refused is not to be looked at again.
+// Errors: PERMISSION_DENIED; RESOURCE_EXHAUSTED (LIMIT): the calls in progress hold too much.
+absl::StatusOr<AdmittedCall> AdmitCall(const ServiceContext& context,
+                                       const grpc::ServerContextBase& call, Access access,
+                                       const google::protobuf::Message& request,
+                                       size_t answer_bytes);
 
 }  // namespace kvpool::server

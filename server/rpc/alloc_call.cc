@@ -129,22 +129,22 @@ void AllocAtOnce(const ServiceContext& context, const Peer& peer, const Request&
 template <typename Request, typename Response>
 class AllocReactor final : public grpc::ServerUnaryReactor {
  public:
-  static grpc::ServerUnaryReactor* Start(const ServiceContext& context, Executor& executor,
-                                         std::shared_ptr<const Peer> peer, const Request* request,
+  static grpc::ServerUnaryReactor* Start(const ServiceContext& context, Place place,
+                                         AdmittedCall call, const Request* request,
                                          Response* response) {
-    auto reactor = std::make_shared<AllocReactor>(response);
+    auto reactor = std::make_shared<AllocReactor>(std::move(call), response);
     reactor->self_ = reactor;
-    executor.Post([reactor, &context, peer = std::move(peer), request] {
-      reactor->Run(context, *peer, *request);
-    });
+    PostAt(place, context, *reactor->call_.peer,
+           [reactor, &context, request] { reactor->Run(context, *request); });
     return reactor.get();
   }
 
-  explicit AllocReactor(Response* response) : response_(response) {}
+  AllocReactor(AdmittedCall call, Response* response)
+      : call_(std::move(call)), response_(response) {}
 
  private:
-  void Run(const ServiceContext& context, const Peer& peer, const Request& request) {
-    absl::StatusOr<CheckedAlloc> alloc = Check(context, request, peer);
+  void Run(const ServiceContext& context, const Request& request) {
+    absl::StatusOr<CheckedAlloc> alloc = Check(context, request, *call_.peer);
     if (!alloc.ok()) {
       Finish(ToGrpcStatus(alloc.status()));
       return;
@@ -183,6 +183,7 @@ class AllocReactor final : public grpc::ServerUnaryReactor {
 
   void OnDone() override { const std::shared_ptr<AllocReactor> last = std::move(self_); }
 
+  const AdmittedCall call_;
   Response* const response_;
   std::shared_ptr<AllocReactor> self_;  // Set before it starts, reset when it is done.
 
@@ -194,23 +195,20 @@ class AllocReactor final : public grpc::ServerUnaryReactor {
 };
 
 template <typename Request, typename Response>
-grpc::ServerUnaryReactor* Start(const ServiceContext& context, UnaryCalls& calls,
-                                Executor& executor, grpc::CallbackServerContext* call,
-                                const Request* request, Response* response) {
+grpc::ServerUnaryReactor* Start(const ServiceContext& context, UnaryCalls& calls, Place place,
+                                grpc::CallbackServerContext* call, const Request* request,
+                                Response* response) {
   if (!request->has_wait()) {
-    // Nothing to cancel, and gRPC's own reactor costs a call some 12 us less than one of ours.
-    return calls.AnswerLater(call, Access::kBlocks, executor,
+    // Nothing to cancel.
+    return calls.AnswerLater(call, *request, Access::kBlocks, place,
                              [&context, request, response](const Peer& peer, const Reply& reply) {
                                AllocAtOnce(context, peer, *request, *response, reply);
                              });
   }
-  auto peer = Admit(context.peers, *call, Access::kBlocks);
-  if (!peer.ok()) {
-    grpc::ServerUnaryReactor* const reactor = call->DefaultReactor();
-    reactor->Finish(ToGrpcStatus(peer.status()));
-    return reactor;
-  }
-  return AllocReactor<Request, Response>::Start(context, executor, *std::move(peer), request,
+  absl::StatusOr<AdmittedCall> admitted =
+      AdmitCall(context, *call, Access::kBlocks, *request, AnswerBytes(*request));
+  if (!admitted.ok()) return UnaryCalls::Refuse(call, admitted.status());
+  return AllocReactor<Request, Response>::Start(context, place, *std::move(admitted), request,
                                                 response);
 }
 
@@ -220,7 +218,7 @@ grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, UnaryCalls& 
                                      grpc::CallbackServerContext* call,
                                      const v1::AllocRequest* request, v1::AllocResponse* response) {
   const int64_t entries = int64_t{request->count()} + request->release().block_ids_size();
-  return Start(context, calls, calls.ExecutorFor(entries), call, request, response);
+  return Start(context, calls, PlaceFor(entries), call, request, response);
 }
 
 grpc::ServerUnaryReactor* StartAcquire(const ServiceContext& context, UnaryCalls& calls,
@@ -228,7 +226,7 @@ grpc::ServerUnaryReactor* StartAcquire(const ServiceContext& context, UnaryCalls
                                        const v1::AcquireRequest* request,
                                        v1::AcquireResponse* response) {
   const int64_t entries = int64_t{request->total_blocks()} + EntriesOf(request->prefix());
-  return Start(context, calls, calls.ExecutorFor(entries), call, request, response);
+  return Start(context, calls, PlaceFor(entries), call, request, response);
 }
 
 }  // namespace kvpool::server

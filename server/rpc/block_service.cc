@@ -37,7 +37,7 @@ grpc::ServerUnaryReactor* BlockService::OpenSession(grpc::CallbackServerContext*
                                                     const v1::OpenSessionRequest* request,
                                                     v1::OpenSessionResponse* response) {
   // A layout has up to 1024 layers to spell out.
-  return calls_.Answer(call, Access::kBlocks, context_.workers,
+  return calls_.Answer(call, *request, Access::kBlocks, Place::kWorkers,
                        [this, request, response](const Peer& peer) {
                          return server::OpenSession(context_, peer, *request, *response);
                        });
@@ -52,7 +52,7 @@ grpc::ServerUnaryReactor* BlockService::CloseSession(grpc::CallbackServerContext
                                                      const v1::CloseSessionRequest* request,
                                                      v1::CloseSessionResponse* /*response*/) {
   return calls_.Answer(
-      call, Access::kBlocks, calls_.inline_executor(),
+      call, *request, Access::kBlocks, Place::kHere,
       [this, request](const Peer& peer) -> absl::Status {
         KVPOOL_ASSIGN_OR_RETURN(
             const SessionCall session,
@@ -70,8 +70,8 @@ grpc::ServerUnaryReactor* BlockService::Alloc(grpc::CallbackServerContext* call,
 grpc::ServerUnaryReactor* BlockService::IncRef(grpc::CallbackServerContext* call,
                                                const v1::IncRefRequest* request,
                                                v1::IncRefResponse* /*response*/) {
-  return calls_.Answer(call, Access::kBlocks,
-                       calls_.ExecutorFor(request->blocks().block_ids_size()),
+  return calls_.Answer(call, *request, Access::kBlocks,
+                       PlaceFor(request->blocks().block_ids_size()),
                        [this, request](const Peer& peer) { return DoIncRef(peer, *request); });
 }
 
@@ -90,7 +90,7 @@ grpc::ServerUnaryReactor* BlockService::DecRef(grpc::CallbackServerContext* call
                                                const v1::DecRefRequest* request,
                                                v1::DecRefResponse* response) {
   return calls_.Answer(
-      call, Access::kBlocks, calls_.ExecutorFor(request->blocks().block_ids_size()),
+      call, *request, Access::kBlocks, PlaceFor(request->blocks().block_ids_size()),
       [this, request, response](const Peer& peer) { return DoDecRef(peer, *request, *response); });
 }
 
@@ -120,7 +120,7 @@ grpc::ServerUnaryReactor* BlockService::Publish(grpc::CallbackServerContext* cal
                                                 const v1::PublishRequest* request,
                                                 v1::PublishResponse* response) {
   const int64_t entries = EntriesOf(request->prefix()) + request->blocks().block_ids_size();
-  return calls_.Answer(call, Access::kBlocks, calls_.ExecutorFor(entries),
+  return calls_.Answer(call, *request, Access::kBlocks, PlaceFor(entries),
                        [this, request, response](const Peer& peer) {
                          return server::Publish(context_, peer, *request, *response);
                        });
@@ -129,7 +129,7 @@ grpc::ServerUnaryReactor* BlockService::Publish(grpc::CallbackServerContext* cal
 grpc::ServerUnaryReactor* BlockService::Lookup(grpc::CallbackServerContext* call,
                                                const v1::LookupRequest* request,
                                                v1::LookupResponse* response) {
-  return calls_.Answer(call, Access::kBlocks, calls_.ExecutorFor(2 * EntriesOf(request->prefix())),
+  return calls_.Answer(call, *request, Access::kBlocks, PlaceFor(2 * EntriesOf(request->prefix())),
                        [this, request, response](const Peer& peer) {
                          return server::Lookup(context_, peer, *request, *response);
                        });
@@ -145,7 +145,7 @@ grpc::ServerUnaryReactor* BlockService::Evict(grpc::CallbackServerContext* call,
                                               const v1::EvictRequest* request,
                                               v1::EvictResponse* response) {
   const int64_t entries = int64_t{request->count()} + request->blocks().block_ids_size();
-  return calls_.Answer(call, Access::kBlocks, calls_.ExecutorFor(entries),
+  return calls_.Answer(call, *request, Access::kBlocks, PlaceFor(entries),
                        [this, request, response](const Peer& peer) {
                          return server::Evict(context_, peer, *request, *response);
                        });
@@ -154,8 +154,8 @@ grpc::ServerUnaryReactor* BlockService::Evict(grpc::CallbackServerContext* call,
 grpc::ServerUnaryReactor* BlockService::FillBlocks(grpc::CallbackServerContext* call,
                                                    const v1::FillBlocksRequest* request,
                                                    v1::FillBlocksResponse* /*response*/) {
-  return calls_.AnswerLater(call, Access::kBlocks,
-                            calls_.ExecutorFor(request->blocks().block_ids_size()),
+  return calls_.AnswerLater(call, *request, Access::kBlocks,
+                            PlaceFor(request->blocks().block_ids_size()),
                             [this, request](const Peer& peer, Reply reply) {
                               const absl::Status status = StartFill(peer, *request, reply);
                               if (!status.ok()) reply(status);
@@ -185,7 +185,7 @@ grpc::ServerUnaryReactor* BlockService::CopyBlocks(grpc::CallbackServerContext* 
                                                    v1::CopyBlocksResponse* /*response*/) {
   const int64_t entries =
       int64_t{request->sources().block_ids_size()} + request->destinations().block_ids_size();
-  return calls_.AnswerLater(call, Access::kBlocks, calls_.ExecutorFor(entries),
+  return calls_.AnswerLater(call, *request, Access::kBlocks, PlaceFor(entries),
                             [this, request](const Peer& peer, Reply reply) {
                               const absl::Status status = StartCopy(peer, *request, reply);
                               if (!status.ok()) reply(status);
@@ -220,8 +220,7 @@ absl::Status BlockService::StartCopy(const Peer& peer, const v1::CopyBlocksReque
 
 grpc::ServerWriteReactor<v1::ReadBlocksResponse>* BlockService::ReadBlocks(
     grpc::CallbackServerContext* call, const v1::ReadBlocksRequest* request) {
-  return StartReadBlocks(context_, calls_.ExecutorFor(request->blocks().block_ids_size()), call,
-                         request);
+  return StartReadBlocks(context_, PlaceFor(request->blocks().block_ids_size()), call, request);
 }
 
 grpc::ServerReadReactor<v1::WriteBlocksRequest>* BlockService::WriteBlocks(

@@ -15,6 +15,7 @@
 #include "server/rpc/convert.h"
 #include "server/rpc/inspect_convert.h"
 #include "server/rpc/list_stream.h"
+#include "server/rpc/refused_stream.h"
 
 namespace kvpool::server {
 namespace {
@@ -116,14 +117,17 @@ absl::Status StartChecksumLayers(const ServiceContext& context,
 grpc::ServerWriteReactor<v1::ChecksumBlocksResponse>* StartChecksumBlocks(
     const ServiceContext& context, grpc::CallbackServerContext* call,
     const v1::ChecksumBlocksRequest& request) {
-  const auto stream = ListStream<v1::ChecksumBlocksResponse>::Make(context.workers);
-  const auto peer = Admit(context.peers, *call, Access::kContent);
-  if (!peer.ok()) {
-    stream->Refuse(peer.status());
-    return stream.get();
+  using Response = v1::ChecksumBlocksResponse;
+  const size_t list_bytes = static_cast<size_t>(request.block_ids_size()) * sizeof(BlockChecksum);
+  absl::StatusOr<AdmittedCall> admitted =
+      AdmitCall(context, *call, Access::kContent, request, kStreamBytes + list_bytes);
+  if (!admitted.ok()) {
+    return new RefusedStream<grpc::ServerWriteReactor<Response>>(admitted.status());
   }
+  const Peer& peer = *admitted->peer;
+  const auto stream = ListStream<Response>::Make(context.workers, *std::move(admitted));
   // A long list takes long to look at.
-  context.workers.Post([&context, &request, stream] {
+  PostAt(Place::kWorkers, context, peer, [&context, &request, stream] {
     const absl::Status status = BeginChecksumBlocks(context, request, stream);
     if (!status.ok()) stream->Refuse(status);
   });

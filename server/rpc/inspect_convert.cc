@@ -8,6 +8,8 @@
 namespace kvpool::server {
 namespace {
 
+constexpr int kMaxHolders = 1'024;  // In one message.
+
 constexpr char kOtherTenants[] = "(others)";
 
 v1::BlockStatus::State ToMessage(BlockState state) {
@@ -72,6 +74,7 @@ v1::BlockStatus ToMessage(const BlockInfo& block, const Viewer& viewer, const Wa
   v1::BlockStatus message = ToBriefMessage(block, viewer);
   if (!viewer.Sees(block.tenant)) return message;
   for (const BlockHolder& holder : block.holders) {
+    if (message.holders_size() == kMaxHolders) break;
     v1::BlockStatus::Holder& added = *message.add_holders();
     added.set_session_id(holder.session.Short());
     added.set_client_name(holder.client_name);

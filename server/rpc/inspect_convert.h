@@ -32,7 +32,7 @@ Viewer ViewerOf(const Peer& peer);
 
 // Of a block of another tenant than the viewer's, the message lacks tenant, holders and history.
 // History of the viewer's own block begins with its latest allocation: what was before may have
-// been another tenant's.
+// been another tenant's. It names the first 1,024 holders.
 v1::BlockStatus ToMessage(const BlockInfo& block, const Viewer& viewer, const WallClock& clock);
 
 // As ToMessage, without holders or history.

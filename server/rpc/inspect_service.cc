@@ -18,9 +18,9 @@ constexpr uint32_t kMaxSessionBlocks = 65'536;  // In one GetSession.
 }  // namespace
 
 grpc::ServerUnaryReactor* InspectService::GetDaemon(grpc::CallbackServerContext* call,
-                                                    const v1::GetDaemonRequest* /*request*/,
+                                                    const v1::GetDaemonRequest* request,
                                                     v1::GetDaemonResponse* response) {
-  return calls_.Answer(call, Access::kInspect, calls_.inline_executor(),
+  return calls_.Answer(call, *request, Access::kInspect, Place::kHere,
                        [this, response](const Peer& /*peer*/) {
                          FillDaemon(*response);
                          return absl::OkStatus();
@@ -42,15 +42,15 @@ void InspectService::FillDaemon(v1::GetDaemonResponse& response) const {
 }
 
 grpc::ServerWriteReactor<v1::ListPoolsResponse>* InspectService::ListPools(
-    grpc::CallbackServerContext* call, const v1::ListPoolsRequest* /*request*/) {
-  return StartListPools(context_, call);
+    grpc::CallbackServerContext* call, const v1::ListPoolsRequest* request) {
+  return StartListPools(context_, call, *request);
 }
 
 grpc::ServerUnaryReactor* InspectService::GetPool(grpc::CallbackServerContext* call,
                                                   const v1::GetPoolRequest* request,
                                                   v1::GetPoolResponse* response) {
   // A layout has up to 1024 layers to spell out.
-  return calls_.Answer(call, Access::kInspect, context_.workers,
+  return calls_.Answer(call, *request, Access::kInspect, Place::kWorkers,
                        [this, request, response](const Peer& peer) -> absl::Status {
                          KVPOOL_ASSIGN_OR_RETURN(const ServedPool served,
                                                  context_.pools.Find(request->name()));
@@ -62,7 +62,7 @@ grpc::ServerUnaryReactor* InspectService::GetPool(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* InspectService::PlanPool(grpc::CallbackServerContext* call,
                                                    const v1::PlanPoolRequest* request,
                                                    v1::PlanPoolResponse* response) {
-  return calls_.Answer(call, Access::kInspect, context_.workers,
+  return calls_.Answer(call, *request, Access::kInspect, Place::kWorkers,
                        [this, request, response](const Peer& /*peer*/) -> absl::Status {
                          KVPOOL_ASSIGN_OR_RETURN(PoolSpec spec, SpecFromProto(request->spec()));
                          KVPOOL_ASSIGN_OR_RETURN(const PoolLayout layout,
@@ -80,7 +80,7 @@ grpc::ServerWriteReactor<v1::ListSessionsResponse>* InspectService::ListSessions
 grpc::ServerUnaryReactor* InspectService::GetSession(grpc::CallbackServerContext* call,
                                                      const v1::GetSessionRequest* request,
                                                      v1::GetSessionResponse* response) {
-  return calls_.Answer(call, Access::kInspect, context_.workers,
+  return calls_.Answer(call, *request, Access::kInspect, Place::kWorkers,
                        [this, request, response](const Peer& peer) {
                          return FillSession(ViewerOf(peer), *request, *response);
                        });
@@ -101,7 +101,7 @@ grpc::ServerUnaryReactor* InspectService::GetBlock(grpc::CallbackServerContext* 
                                                    const v1::GetBlockRequest* request,
                                                    v1::GetBlockResponse* response) {
   return calls_.Answer(
-      call, Access::kInspect, context_.workers,
+      call, *request, Access::kInspect, Place::kWorkers,
       [this, request, response](const Peer& peer) -> absl::Status {
         KVPOOL_ASSIGN_OR_RETURN(const ServedPool served, context_.pools.Find(request->pool()));
         const uint32_t num_blocks = served.pool->layout().num_blocks;
@@ -119,7 +119,7 @@ grpc::ServerUnaryReactor* InspectService::GetBlock(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* InspectService::ChecksumLayers(grpc::CallbackServerContext* call,
                                                          const v1::ChecksumLayersRequest* request,
                                                          v1::ChecksumLayersResponse* response) {
-  return calls_.AnswerLater(call, Access::kContent, calls_.ExecutorFor(request->block_ids_size()),
+  return calls_.AnswerLater(call, *request, Access::kContent, PlaceFor(request->block_ids_size()),
                             [this, request, response](const Peer& /*peer*/, Reply reply) {
                               const absl::Status status =
                                   StartChecksumLayers(context_, *request, *response, reply);

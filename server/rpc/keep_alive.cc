@@ -28,17 +28,19 @@ using Reactor = grpc::ServerWriteReactor<v1::KeepAliveResponse>;
 // shares it, and who calls holds a share.
 class KeepAliveStream final : public Reactor, public SessionStream {
  public:
-  KeepAliveStream(SessionHub& sessions, SessionCall session)
-      : sessions_(sessions), session_(std::move(session)) {
+  KeepAliveStream(SessionHub& sessions, AdmittedCall call, SessionCall session)
+      : call_(std::move(call)), sessions_(sessions), session_(std::move(session)) {
     order_.End();
   }
 
   // Attaches the session. Where that fails nothing has changed.
-  static absl::StatusOr<Reactor*> Start(const ServiceContext& context, SessionCall session,
-                                        const Peer& peer) {
+  static absl::StatusOr<Reactor*> Start(const ServiceContext& context, AdmittedCall call,
+                                        SessionCall session) {
+    const Peer& peer = *call.peer;
     KVPOOL_RETURN_IF_ERROR(session.pool->Attach({.session = session.session, .tenant = peer.tenant},
                                                 peer.process->id()));
-    auto stream = std::make_shared<KeepAliveStream>(context.sessions, std::move(session));
+    auto stream =
+        std::make_shared<KeepAliveStream>(context.sessions, std::move(call), std::move(session));
     stream->self_ = stream;
     const SessionId id = stream->session_.session;
     v1::Notice attached;
@@ -130,6 +132,7 @@ class KeepAliveStream final : public Reactor, public SessionStream {
     const std::shared_ptr<KeepAliveStream> last = std::move(self_);
   }
 
+  const AdmittedCall call_;
   StepOrder order_;  // Of the session's being found, and its uses.
   SessionHub& sessions_;
   const SessionCall session_;
@@ -144,11 +147,11 @@ class KeepAliveStream final : public Reactor, public SessionStream {
 
 absl::StatusOr<Reactor*> Start(const ServiceContext& context, grpc::CallbackServerContext* call,
                                const v1::KeepAliveRequest& request) {
-  KVPOOL_ASSIGN_OR_RETURN(const std::shared_ptr<const Peer> peer,
-                          Admit(context.peers, *call, Access::kBlocks));
+  KVPOOL_ASSIGN_OR_RETURN(AdmittedCall admitted,
+                          AdmitCall(context, *call, Access::kBlocks, request, /*answer_bytes=*/0));
   KVPOOL_ASSIGN_OR_RETURN(SessionCall session,
                           FindSession(context.sessions, "session_id", request.session_id()));
-  return KeepAliveStream::Start(context, std::move(session), *peer);
+  return KeepAliveStream::Start(context, std::move(admitted), std::move(session));
 }
 
 }  // namespace

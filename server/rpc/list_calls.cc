@@ -12,26 +12,26 @@
 #include "server/rpc/admission.h"
 #include "server/rpc/inspect_convert.h"
 #include "server/rpc/list_stream.h"
+#include "server/rpc/refused_stream.h"
 
 namespace kvpool::server {
 namespace {
 
-// Begins to send what `start(peer)` gives, or ends with its error.
-template <typename Message, typename Start>
+// Begins to send what `start(peer)` gives, or ends with its error. What `start` gives holds
+// `list_bytes` beside its messages.
+template <typename Message, typename Request, typename Start>
 grpc::ServerWriteReactor<Message>* StartList(const ServiceContext& context,
                                              grpc::CallbackServerContext* call,
+                                             const Request& request, size_t list_bytes,
                                              const Start& start) {
-  const auto stream = ListStream<Message>::Make(context.workers);
-  const auto next = [&]() -> absl::StatusOr<NextMessage<Message>> {
-    KVPOOL_ASSIGN_OR_RETURN(const std::shared_ptr<const Peer> peer,
-                            Admit(context.peers, *call, Access::kInspect));
-    return start(*peer);
-  }();
-  if (next.ok()) {
-    stream->Begin(*next);
-  } else {
-    stream->Refuse(next.status());
-  }
+  using Reactor = grpc::ServerWriteReactor<Message>;
+  absl::StatusOr<AdmittedCall> admitted =
+      AdmitCall(context, *call, Access::kInspect, request, kStreamBytes + list_bytes);
+  if (!admitted.ok()) return new RefusedStream<Reactor>(admitted.status());
+  absl::StatusOr<NextMessage<Message>> next = start(*admitted->peer);
+  if (!next.ok()) return new RefusedStream<Reactor>(next.status());
+  const auto stream = ListStream<Message>::Make(context.workers, *std::move(admitted));
+  stream->Begin(*std::move(next));
   return stream.get();
 }
 
@@ -136,11 +136,12 @@ class BlockLister {
 
 }  // namespace
 
-grpc::ServerWriteReactor<v1::ListPoolsResponse>* StartListPools(const ServiceContext& context,
-                                                                grpc::CallbackServerContext* call) {
+grpc::ServerWriteReactor<v1::ListPoolsResponse>* StartListPools(
+    const ServiceContext& context, grpc::CallbackServerContext* call,
+    const v1::ListPoolsRequest& request) {
   using Next = NextMessage<v1::ListPoolsResponse>;
   return StartList<v1::ListPoolsResponse>(
-      context, call, [&](const Peer& peer) -> absl::StatusOr<Next> {
+      context, call, request, /*list_bytes=*/0, [&](const Peer& peer) -> absl::StatusOr<Next> {
         return Next(PoolLister(ViewerOf(peer), Weak(context.pools.List())));
       });
 }
@@ -149,8 +150,10 @@ grpc::ServerWriteReactor<v1::ListSessionsResponse>* StartListSessions(
     const ServiceContext& context, grpc::CallbackServerContext* call,
     const v1::ListSessionsRequest& request) {
   using Next = NextMessage<v1::ListSessionsResponse>;
+  constexpr size_t kBytesPerSession = 512;  // A SessionInfo with names of usual length.
   return StartList<v1::ListSessionsResponse>(
-      context, call, [&](const Peer& peer) -> absl::StatusOr<Next> {
+      context, call, request, context.sessions.size() * kBytesPerSession,
+      [&](const Peer& peer) -> absl::StatusOr<Next> {
         std::vector<ServedPool> pools;
         if (request.pool().empty()) {
           pools = context.pools.List();
@@ -167,7 +170,7 @@ grpc::ServerWriteReactor<v1::ListBlocksResponse>* StartListBlocks(
     const v1::ListBlocksRequest& request) {
   using Next = NextMessage<v1::ListBlocksResponse>;
   return StartList<v1::ListBlocksResponse>(
-      context, call, [&](const Peer& peer) -> absl::StatusOr<Next> {
+      context, call, request, /*list_bytes=*/0, [&](const Peer& peer) -> absl::StatusOr<Next> {
         KVPOOL_ASSIGN_OR_RETURN(const ServedPool served, context.pools.Find(request.pool()));
         const uint32_t num_blocks = served.pool->layout().num_blocks;
         if (request.first() > num_blocks || request.count() > num_blocks - request.first()) {

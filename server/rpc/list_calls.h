@@ -14,8 +14,9 @@ inline constexpr uint32_t kListBlocksChunk = 4096;
 // Start the list calls of InspectService and return their reactors, which own themselves. Blocks
 // and pools are told as they are when their message is filled, the sessions of a pool as they were
 // when its first message was.
-grpc::ServerWriteReactor<v1::ListPoolsResponse>* StartListPools(const ServiceContext& context,
-                                                                grpc::CallbackServerContext* call);
+grpc::ServerWriteReactor<v1::ListPoolsResponse>* StartListPools(
+    const ServiceContext& context, grpc::CallbackServerContext* call,
+    const v1::ListPoolsRequest& request);
 grpc::ServerWriteReactor<v1::ListSessionsResponse>* StartListSessions(
     const ServiceContext& context, grpc::CallbackServerContext* call,
     const v1::ListSessionsRequest& request);

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include <grpcpp/support/server_callback.h>
 
-#include "core/executor.h"
+#include "server/rpc/admission.h"
 #include "server/rpc/status_mapping.h"
 #include "server/rpc/step_order.h"
 
@@ -31,9 +31,9 @@ using NextMessage = std::function<absl::StatusOr<bool>(Message&)>;
 template <typename Message>
 class ListStream final : public grpc::ServerWriteReactor<Message> {
  public:
-  // A stream that has not begun. `executor`, where messages are filled, must outlive it.
-  static std::shared_ptr<ListStream> Make(Executor& executor) {
-    std::shared_ptr<ListStream> stream(new ListStream(executor));
+  // A stream that has not begun. `workers`, where messages are filled, must outlive it.
+  static std::shared_ptr<ListStream> Make(FairQueue& workers, AdmittedCall call) {
+    std::shared_ptr<ListStream> stream(new ListStream(workers, std::move(call)));
     stream->self_ = stream;
     return stream;
   }
@@ -47,10 +47,10 @@ class ListStream final : public grpc::ServerWriteReactor<Message> {
   void Refuse(const absl::Status& status) { this->Finish(ToGrpcStatus(status)); }
 
  private:
-  explicit ListStream(Executor& executor) : executor_(executor) {}
+  ListStream(FairQueue& workers, AdmittedCall call) : call_(std::move(call)), workers_(workers) {}
 
   void Continue() {
-    executor_.Post([self = self_] { self->Send(); });
+    workers_.Post(call_.peer->process->id(), [self = self_] { self->Send(); });
   }
 
   void Send() {
@@ -75,8 +75,9 @@ class ListStream final : public grpc::ServerWriteReactor<Message> {
 
   void OnDone() override { const std::shared_ptr<ListStream> last = std::move(self_); }
 
+  const AdmittedCall call_;
   StepOrder order_;
-  Executor& executor_;
+  FairQueue& workers_;
   NextMessage<Message> next_;
   Message message_;
   std::shared_ptr<ListStream> self_;  // Set before it starts, reset when it is done.

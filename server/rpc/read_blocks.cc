@@ -26,12 +26,12 @@ using Reactor = grpc::ServerWriteReactor<v1::ReadBlocksResponse>;
 // keeps it alive.
 class ReadBlocksReactor final : public Reactor {
  public:
-  static Reactor* Start(const ServiceContext& context, Executor& executor,
-                        std::shared_ptr<const Peer> peer, const v1::ReadBlocksRequest* request) {
-    auto reactor = std::make_shared<ReadBlocksReactor>();
+  static Reactor* Start(const ServiceContext& context, Place place, AdmittedCall call,
+                        const v1::ReadBlocksRequest* request) {
+    auto reactor = std::make_shared<ReadBlocksReactor>(std::move(call));
     reactor->self_ = reactor;
-    executor.Post([reactor, &context, peer = std::move(peer), request] {
-      const absl::Status status = reactor->Open(context, *peer, *request);
+    PostAt(place, context, *reactor->call_.peer, [reactor, &context, request] {
+      const absl::Status status = reactor->Open(context, *request);
       if (status.ok()) {
         reactor->ReadNext();
       } else {
@@ -41,9 +41,10 @@ class ReadBlocksReactor final : public Reactor {
     return reactor.get();
   }
 
+  explicit ReadBlocksReactor(AdmittedCall call) : call_(std::move(call)) {}
+
  private:
-  absl::Status Open(const ServiceContext& context, const Peer& peer,
-                    const v1::ReadBlocksRequest& request) {
+  absl::Status Open(const ServiceContext& context, const v1::ReadBlocksRequest& request) {
     KVPOOL_ASSIGN_OR_RETURN(const SessionCall session,
                             FindSession(context.sessions, "session_id", request.session_id()));
     KVPOOL_ASSIGN_OR_RETURN(
@@ -55,7 +56,7 @@ class ReadBlocksReactor final : public Reactor {
     }
     KVPOOL_ASSIGN_OR_RETURN(
         reader_, session.pool->OpenReader(
-                     {.session = session.session, .tenant = peer.tenant}, std::move(blocks),
+                     {.session = session.session, .tenant = call_.peer->tenant}, std::move(blocks),
                      {request.layers().begin(), request.layers().end()}, request.shard()));
     return absl::OkStatus();
   }
@@ -94,6 +95,7 @@ class ReadBlocksReactor final : public Reactor {
 
   void OnDone() override { const std::shared_ptr<ReadBlocksReactor> last = std::move(self_); }
 
+  const AdmittedCall call_;
   StepOrder order_;
   std::unique_ptr<Pool::Reader> reader_;
   v1::ReadBlocksResponse response_;
@@ -103,11 +105,11 @@ class ReadBlocksReactor final : public Reactor {
 }  // namespace
 
 grpc::ServerWriteReactor<v1::ReadBlocksResponse>* StartReadBlocks(
-    const ServiceContext& context, Executor& executor, grpc::CallbackServerContext* call,
+    const ServiceContext& context, Place place, grpc::CallbackServerContext* call,
     const v1::ReadBlocksRequest* request) {
-  auto peer = Admit(context.peers, *call, Access::kBlocks);
-  if (!peer.ok()) return new RefusedStream<Reactor>(peer.status());
-  return ReadBlocksReactor::Start(context, executor, *std::move(peer), request);
+  auto admitted = AdmitCall(context, *call, Access::kBlocks, *request, kStreamBytes);
+  if (!admitted.ok()) return new RefusedStream<Reactor>(admitted.status());
+  return ReadBlocksReactor::Start(context, place, *std::move(admitted), request);
 }
 
 }  // namespace kvpool::server

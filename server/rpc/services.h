@@ -9,6 +9,8 @@
 #include <grpcpp/server_builder.h>
 
 #include "core/executor.h"
+#include "server/fair_queue.h"
+#include "server/memory_budget.h"
 #include "server/peer.h"
 #include "server/pool_registry.h"
 #include "server/session_hub.h"
@@ -21,8 +23,9 @@ struct ServiceContext {
   SessionHub& sessions;
   PeerTable& peers;
   ProcessTable& processes;
-  Executor& workers;   // Slices of byte operations, hashing.
-  Executor& creation;  // Creating and deleting pools: long, and rare.
+  FairQueue& workers;         // What is long: hashing, lists of thousands of blocks.
+  Executor& creation;         // Creating and deleting pools: longer, and rare.
+  MemoryBudget& call_memory;  // What the calls in progress hold, of kMaxCallBytes.
   LedgerLimits limits;
   uint32_t max_message_bytes;
   std::string version;

@@ -25,19 +25,19 @@ class WriteBlocksReactor final : public Reactor {
  public:
   static Reactor* Start(const ServiceContext& context, std::shared_ptr<const Peer> peer,
                         v1::WriteBlocksResponse* response) {
-    auto reactor =
-        std::make_shared<WriteBlocksReactor>(context.sessions, std::move(peer), response);
+    auto reactor = std::make_shared<WriteBlocksReactor>(context, std::move(peer), response);
     reactor->self_ = reactor;
     reactor->ReadNext();
     return reactor.get();
   }
 
-  WriteBlocksReactor(const SessionHub& sessions, std::shared_ptr<const Peer> peer,
+  WriteBlocksReactor(const ServiceContext& context, std::shared_ptr<const Peer> peer,
                      v1::WriteBlocksResponse* response)
-      : sessions_(sessions), peer_(std::move(peer)), response_(response) {}
+      : context_(context), peer_(std::move(peer)), response_(response) {}
 
  private:
   void ReadNext() {
+    DropMessage();
     order_.End();
     StartRead(&request_);
   }
@@ -52,7 +52,9 @@ class WriteBlocksReactor final : public Reactor {
       return;
     }
     const bool is_first = session_.pool == nullptr;
-    if (absl::Status status = is_first ? Begin() : CheckSame(); !status.ok()) {
+    absl::Status status = TakeMemory();
+    if (status.ok()) status = is_first ? Begin() : CheckSame();
+    if (!status.ok()) {
       End(status);
       return;
     }
@@ -67,15 +69,28 @@ class WriteBlocksReactor final : public Reactor {
     }
     const size_t size_bytes = piece->data.size();
     session_.pool->Write(caller(), *std::move(piece),
-                         [self = self_, size_bytes](const absl::Status& status) {
-                           self->Written(size_bytes, status);
+                         [self = self_, size_bytes](const absl::Status& written) {
+                           self->Written(size_bytes, written);
                          });
+  }
+
+  // For the message, until its bytes have moved: a stream at rest holds nothing.
+  absl::Status TakeMemory() {
+    const size_t bytes = RequestBytes(request_);
+    if (bytes == 0) return absl::OkStatus();
+    KVPOOL_ASSIGN_OR_RETURN(memory_, CallMemory::Take(context_.call_memory, peer_->process, bytes));
+    return absl::OkStatus();
+  }
+
+  void DropMessage() {
+    request_ = v1::WriteBlocksRequest();
+    memory_ = CallMemory();
   }
 
   // The first message: whose blocks are written to.
   absl::Status Begin() {
     KVPOOL_ASSIGN_OR_RETURN(SessionCall session,
-                            FindSession(sessions_, "session_id", request_.session_id()));
+                            FindSession(context_.sessions, "session_id", request_.session_id()));
     KVPOOL_RETURN_IF_ERROR(
         session.pool->BeginCall({.session = session.session, .tenant = peer_->tenant}));
     session_ = std::move(session);
@@ -117,6 +132,7 @@ class WriteBlocksReactor final : public Reactor {
 
   void End(const absl::Status& status) {
     if (session_.pool != nullptr) session_.pool->EndCall(session_.session);
+    DropMessage();
     response_->set_bytes(written_bytes_);
     Finish(ToGrpcStatus(status));
   }
@@ -126,10 +142,11 @@ class WriteBlocksReactor final : public Reactor {
   Caller caller() const { return {.session = session_.session, .tenant = peer_->tenant}; }
 
   StepOrder order_;
-  const SessionHub& sessions_;
+  const ServiceContext& context_;
   const std::shared_ptr<const Peer> peer_;
   v1::WriteBlocksResponse* const response_;
   v1::WriteBlocksRequest request_;
+  CallMemory memory_;    // Of request_.
   SessionCall session_;  // Without a pool until the first message has named it.
   uint64_t written_bytes_ = 0;
   std::shared_ptr<WriteBlocksReactor> self_;  // Set before it starts, reset when it is done.

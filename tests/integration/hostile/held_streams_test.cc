@@ -76,5 +76,39 @@ TEST_CASE("One connection has 1,024 calls running at once, and others theirs bes
   scene.CheckLast();
 }
 
+TEST_CASE("Long calls that wait hold no more than a process may, and others' go on beside them") {
+  // server/limits.h, and what gRPC and malloc may keep beside it.
+  constexpr uint64_t kMaxProcessCallBytes = 256 << 20;
+  constexpr uint64_t kSlackBytes = 256 << 20;
+  constexpr size_t kMessageBytes = (8 << 20) - 64;
+  Scene scene;
+  const auto session = RawSession::Open(*scene.node().Connect(), {});
+  REQUIRE(Said(session) == "OK");
+  REQUIRE(Said((*session)->Alloc(Scene::kBlocks - Witness::kGuaranteed)) == "OK");
+  v1::AllocRequest request;
+  request.set_session_id((*session)->id());
+  request.set_count(1);
+  request.mutable_wait()->set_seconds(3600);
+  // What the schema does not know is kept with the request.
+  request.GetReflection()->MutableUnknownFields(&request)->AddLengthDelimited(
+      2'000, std::string(kMessageBytes - request.ByteSizeLong(), 'x'));
+  const uint64_t before = scene.node().daemon().AnonymousBytes();
+  {
+    HeldStreams streams({.address = scene.socket(),
+                         .method = "/kvpool.v1.BlockService/Alloc",
+                         .message = request.SerializeAsString(),
+                         .is_last = true,
+                         .count = 150});
+    // A call counts as two of its requests: all others are refused.
+    CHECK(scene.node().BecomeWaiting(kMaxProcessCallBytes / (2 * kMessageBytes) - 1));
+    for (int i = 0; i < 20; ++i) scene.Check();
+    CHECK(scene.node().daemon().AnonymousBytes() < before + kMaxProcessCallBytes + kSlackBytes);
+  }
+  CHECK(scene.node().BecomeWaiting(0));
+  CHECK(Said((*session)->Close()) == "OK");
+  scene.node().CountMemoryAgain();
+  scene.CheckLast();
+}
+
 }  // namespace
 }  // namespace kvpool::test

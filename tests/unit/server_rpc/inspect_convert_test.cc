@@ -60,6 +60,15 @@ TEST_CASE("Who sees all sees a block's tenant, holders and history") {
   CHECK(message.history(3).caller() == "IncRef:abababab");
 }
 
+TEST_CASE("A block's message names the first 1,024 of its holders") {
+  BlockInfo block = MakeBlock();
+  block.holders.resize(2'000, block.holders.front());
+  block.holders[1'023].references = 9;
+  const v1::BlockStatus message = ToMessage(block, kAll, MakeClock());
+  REQUIRE(message.holders_size() == 1'024);
+  CHECK(message.holders(1'023).references() == 9);
+}
+
 TEST_CASE("A tenant sees the history of its own block from its latest allocation") {
   const v1::BlockStatus message = ToMessage(MakeBlock(), kOwner, MakeClock());
   CHECK(message.tenant() == "a");

@@ -61,6 +61,7 @@ class TestServer {
   server::SessionHub& sessions() { return hub_; }
   // Two threads.
   server::WorkerPool& workers() { return workers_; }
+  const server::MemoryBudget& call_memory() const { return call_memory_; }
   std::atomic<bool>& starting() { return starting_; }
   std::atomic<bool>& draining() { return draining_; }
 
@@ -74,7 +75,9 @@ class TestServer {
   std::atomic<bool> draining_ = false;
   uint64_t next_connection_ = 1;
 
+  server::MemoryBudget call_memory_{server::kMaxCallBytes};
   server::WorkerPool workers_{"test-workers", 2};
+  server::FairQueue long_calls_{workers_, 2};
   server::WorkerPool creation_{"test-creation", 1};
   HostDevice device_{workers_};
   server::SessionHub hub_;
