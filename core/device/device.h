@@ -40,8 +40,8 @@ struct CopyExtent {
   uint64_t size_bytes = 0;
 };
 
-// One device allocation: a shard's memory. Zero when made on the host. Freed when destroyed;
-// mappings in other processes live on. Thread-safe.
+// One device allocation: a shard's memory. Zero when made. Freed when destroyed; mappings in other
+// processes live on. Thread-safe.
 class Region {
  public:
   virtual ~Region() = default;
@@ -50,6 +50,9 @@ class Region {
   // A memfd, sealed against shrinking and growing, owned by the region: valid while it lives.
   // -1 for memory that is not the host's.
   virtual int shared_fd() const = 0;
+  // The 64 bytes with which another process maps it: of cuIpcGetMemHandle, the same ones always.
+  // Empty for memory that is not a CUDA device's.
+  virtual std::span<const std::byte> ipc_handle() const { return {}; }
 };
 
 // Device allocates memory that other processes can map, and moves bytes in it.
@@ -88,6 +91,10 @@ class Device {
   // The reverse.
   virtual void Write(Region& region, std::span<const Extent> extents,
                      std::span<const std::byte> bytes, Completion done) = 0;
+
+  // OK, or, where the device is lost for good, FAILED_PRECONDITION (DEVICE_FAILED) and of what.
+  // Every operation ends with that then.
+  virtual absl::Status health() const { return absl::OkStatus(); }
 };
 
 }  // namespace kvpool

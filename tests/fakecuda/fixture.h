@@ -12,14 +12,22 @@
 
 namespace fakecuda {
 
-// A fake driver as if new, with a directory of its own, for one test.
+// A fake driver as if new, with a directory of its own, for one test, which is to leave nothing
+// behind in it.
 class FreshDriver {
  public:
   FreshDriver() {
     fakecuda_reset();
     fakecuda_set("FAKECUDA_DIR", directory_.path().c_str());
   }
-  ~FreshDriver() { fakecuda_reset(); }
+  ~FreshDriver() {
+    for (const char* kind :
+         {"context", "allocation", "import", "host", "stream", "event", "module"}) {
+      CAPTURE(kind);
+      CHECK(fakecuda_live(kind) == 0);
+    }
+    fakecuda_reset();
+  }
 
   FreshDriver(const FreshDriver&) = delete;
   FreshDriver& operator=(const FreshDriver&) = delete;

@@ -5,28 +5,12 @@
 
 #include "core/error.h"
 #include "tests/fakecuda/fixture.h"
+#include "tests/unit/cuda/says.h"
 
 namespace kvpool::cuda {
 namespace {
 
 using fakecuda::FreshDriver;
-
-// Whether the message of `status` has all of the words.
-bool Says(const absl::Status& status, std::initializer_list<const char*> words) {
-  const std::string message(status.message());
-  UNSCOPED_INFO(message);
-  for (const char* word : words) {
-    if (message.find(word) == std::string::npos) return false;
-  }
-  return true;
-}
-
-void CheckRefused(const absl::Status& status, absl::StatusCode code, Reason reason,
-                  std::initializer_list<const char*> words) {
-  CHECK(status.code() == code);
-  CHECK(GetErrorDetail(status).reason == reason);
-  CHECK(Says(status, words));
-}
 
 TEST_CASE("the driver is found at run time, and says which version it is") {
   const FreshDriver fresh;

@@ -1,0 +1,62 @@
+#include "core/device/cuda/device_context.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "core/error.h"
+#include "core/status_macros.h"
+
+namespace kvpool::cuda {
+
+absl::StatusOr<std::shared_ptr<DeviceContext>> DeviceContext::Retain(
+    std::shared_ptr<const Driver> driver, const DeviceEntry& entry) {
+  std::shared_ptr<DeviceContext> context(new DeviceContext(std::move(driver), entry));
+  const Api& api = context->api();
+  // Threads that wait for the device sleep instead of turning. One that is active already, since
+  // something else in this process uses it, stays as it is.
+  const Result flagged = api.cuDevicePrimaryCtxSetFlags(entry.ordinal, kScheduleBlockingSync);
+  if (flagged != Result::kPrimaryContextActive) {
+    KVPOOL_RETURN_IF_ERROR(context->Check(flagged, "cuDevicePrimaryCtxSetFlags"));
+  }
+  Context handle = nullptr;
+  KVPOOL_RETURN_IF_ERROR(context->Check(api.cuDevicePrimaryCtxRetain(&handle, entry.ordinal),
+                                        "cuDevicePrimaryCtxRetain"));
+  context->handle_ = handle;
+  return context;
+}
+
+DeviceContext::~DeviceContext() {
+  // What is wrong with it is nobody's business any more.
+  if (handle_ != nullptr) api().cuDevicePrimaryCtxRelease(entry_.ordinal);
+}
+
+DeviceContext::Scope::Scope(DeviceContext& context)
+    : context_(context),
+      status_(context.Check(context.api().cuCtxPushCurrent(context.handle_), "cuCtxPushCurrent")) {}
+
+DeviceContext::Scope::~Scope() {
+  if (!status_.ok()) return;
+  Context popped = nullptr;
+  context_.api().cuCtxPopCurrent(&popped);
+}
+
+absl::Status DeviceContext::Check(Result result, absl::string_view call) {
+  if (result == Result::kSuccess) return absl::OkStatus();
+  const absl::Status plain = driver_->ToStatus(result, call);
+  absl::Status status = MakeError(plain.code(), GetErrorDetail(plain),
+                                  absl::StrCat(entry_.uuid, ": ", plain.message()));
+  if (IsLost(result)) {
+    const MutexLock lock(mutex_);
+    // The first is the cause: what comes after only repeats it.
+    if (failure_.ok()) failure_ = status;
+  }
+  return status;
+}
+
+absl::Status DeviceContext::health() const {
+  const MutexLock lock(mutex_);
+  return failure_;
+}
+
+}  // namespace kvpool::cuda
