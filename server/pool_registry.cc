@@ -1,10 +1,13 @@
 #include "server/pool_registry.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include <spdlog/spdlog.h>
 
 #include "core/error.h"
@@ -36,16 +39,27 @@ bool HasMixedFormats(const PoolLayout& layout) {
   });
 }
 
+// Bytes in GiB: one decimal where that is exact, else four digits or more, rounded up, so that it
+// is never less than there is.
+std::string GibText(uint64_t bytes) {
+  double scaled = static_cast<double>(bytes) / (1 << 30);
+  int decimals = 1;
+  // A byte has its first digit in the tenth place.
+  while (decimals < 10 && scaled * std::pow(10, decimals) < 1000) ++decimals;
+  scaled = std::ceil(scaled * std::pow(10, decimals)) / std::pow(10, decimals);
+  std::string text = absl::StrFormat("%.*f", decimals, scaled);
+  while (text.back() == '0' && text[text.size() - 2] != '.') text.pop_back();
+  return text;
+}
+
 void LogCreated(const PoolLayout& layout) {
-  constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-  const double total_gib = static_cast<double>(RequiredBytes(layout)) / kGib;
   const std::string mixed =
       HasMixedFormats(layout)
           ? absl::StrCat(" high_precision_layers=", layout.spec.high_precision_layers)
           : "";
-  spdlog::info("event=pool_created pool={} blocks={} layers={} block_bytes={} total_gib={:.1f}{}",
+  spdlog::info("event=pool_created pool={} blocks={} layers={} block_bytes={} total_gib={}{}",
                layout.spec.name, layout.num_blocks, layout.layers.size(), layout.block_bytes,
-               total_gib, mixed);
+               GibText(RequiredBytes(layout)), mixed);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ class SessionHub final : public PoolObserver {
   // Null where there is no such session. Ended ones that still claim are there.
   std::shared_ptr<Pool> FindPool(const SessionId& session) const;
 
-  // The sessions whose whole id begins with `prefix` (1 to 32 lower-case hex digits), ascending.
+  // The sessions whose whole id begins with `prefix` (at most 32 lower-case hex digits), ascending.
   std::vector<SessionId> FindByPrefix(absl::string_view prefix) const;
 
   // The weakest proof among the session's processes.

@@ -52,7 +52,8 @@ std::string BlockText(const v1::BlockStatus& block, absl::Time now) {
   return text;
 }
 
-std::string BlocksText(const v1::ListBlocksResponse& response) {
+std::string BlocksText(const v1::ListBlocksResponse& response, uint32_t first) {
+  if (response.blocks().empty()) return absl::StrCat("no blocks from ", first, " on\n");
   Table table(
       {">BLOCK", "STATE", ">GENERATION", ">REFS", "PUBLISHED", "SEALED", "CLAIMED", "TENANT"});
   for (const v1::BlockStatus& block : response.blocks()) {
@@ -151,7 +152,7 @@ absl::StatusOr<ExitCode> RunBlocks(const CommandContext& context) {
   v1::ListBlocksResponse all;
   KVPOOL_RETURN_IF_ERROR(connection.CallList(connection.inspect(),
                                              &v1::InspectService::Stub::ListBlocks, request, &all));
-  context.out << (context.options.json ? ToJson(all) : BlocksText(all));
+  context.out << (context.options.json ? ToJson(all) : BlocksText(all, request.first()));
   return ExitCode::kOk;
 }
 

@@ -17,7 +17,8 @@ namespace kvpool::cli {
 namespace {
 
 // Options that every command takes.
-constexpr std::array<absl::string_view, 4> kSharedOptions = {"socket", "timeout", "json", "help"};
+constexpr std::array<absl::string_view, 5> kSharedOptions = {"socket", "timeout", "json", "help",
+                                                             "version"};
 
 absl::StatusOr<const Command*> FindCommand(absl::string_view name) {
   const auto commands = Commands();
@@ -47,6 +48,10 @@ absl::Status CheckFits(const Command& command, const CommandLine& line) {
 absl::StatusOr<ExitCode> Run(std::span<const std::string> arguments, const Environment& environment,
                              absl::Time now, std::ostream& out) {
   KVPOOL_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments));
+  if (line.options.version) {
+    out << "kvpoolctl " KVPOOL_VERSION "\n";
+    return ExitCode::kOk;
+  }
   if (line.words.empty()) {
     if (!line.options.help) return UsageError("no command; `kvpoolctl --help` lists them");
     out << OverviewHelp();

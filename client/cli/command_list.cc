@@ -74,7 +74,7 @@ constexpr absl::string_view kSessionsHelp =
 
 constexpr absl::string_view kSessionHelp =
     "Shows all about one session, and the ids of the blocks that it holds. ID is its id or the\n"
-    "first characters of it, as listings show them.\n";
+    "first eight or more characters of it, as listings show them.\n";
 
 constexpr absl::string_view kTerminateHelp =
     "Ends a session as if its worker had died. Its references go at once; blocks that it was\n"
@@ -82,7 +82,10 @@ constexpr absl::string_view kTerminateHelp =
     "free at once: that is for when you know that none of them writes any more. On a session\n"
     "that ended already, --release_claims ends the claims that it left.\n"
     "\n"
-    "ID is its id or the first characters of it.\n";
+    "ID is its id or the first eight or more characters of it.\n"
+    "\n"
+    "The answer names the pool, the client and the process (as the daemon sees it) of what was\n"
+    "ended.\n";
 
 constexpr absl::string_view kBlockHelp =
     "Shows one block: its state, generation and references, the sessions that hold it and, where\n"
@@ -101,10 +104,14 @@ constexpr absl::string_view kChecksumHelp =
     "Sums what is in blocks: where two runs differ, it shows the first layer and region, or the\n"
     "block, that differs. BLOCKS is a list such as 0-15,20, in the order of the sequence.\n"
     "\n"
-    "Without --layer: for each layer, K and V apart, and apart for the blocks before --boundary\n"
-    "(a prefix that was reused) and from there on (the suffix that was computed). With --layer:\n"
-    "that layer, block by block. Formats whose elements are not decoded have a CRC32C of the raw\n"
-    "bytes, and no sums.\n";
+    "Without --layer: for each layer, K and V apart, and apart for the prefix that was reused and\n"
+    "the suffix that was computed. --boundary is how many of BLOCKS, from the first listed on,\n"
+    "are the prefix, whatever their ids: of 7,3,9 with --boundary=2 those are 7 and 3. With 0 all\n"
+    "are suffix; with as many as are listed or more, and without it, all are prefix. A region\n"
+    "without blocks is shown with sums of 0.\n"
+    "\n"
+    "With --layer: that layer, block by block. Formats whose elements are not decoded have a\n"
+    "CRC32C of the raw bytes, and no sums.\n";
 
 constexpr std::array<Command, 13> kCommands = {{
     {"status",

@@ -12,8 +12,8 @@
 namespace kvpool::cli {
 namespace {
 
-constexpr absl::string_view kGlobalOptions[] = {"socket", "timeout", "json", "help"};
-constexpr absl::string_view kLocalOptions[] = {"json", "help"};
+constexpr absl::string_view kGlobalOptions[] = {"socket", "timeout", "json", "help", "version"};
+constexpr absl::string_view kLocalOptions[] = {"json", "help", "version"};
 
 constexpr absl::string_view kIntroduction =
     "kvpoolctl looks into a kvpool daemon and manages its pools.\n"

@@ -1,7 +1,10 @@
 #include "client/cli/json.h"
 
+#include <algorithm>
 #include <fstream>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include <google/protobuf/util/json_util.h>
@@ -32,6 +35,36 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return content;
 }
 
+// Text from elsewhere as one line.
+std::string OnOneLine(absl::string_view text) {
+  std::string line(text);
+  absl::RemoveExtraAsciiWhitespace(&line);
+  return Printable(line);
+}
+
+// What the parser says in three lines (what is wrong, the text around it, and a '^' below the
+// place), as one. The text may have lines of its own.
+std::string ParseErrorText(absl::string_view message) {
+  const size_t first_end = message.find('\n');
+  const size_t last_start = message.rfind('\n');
+  if (first_end == last_start || !absl::EndsWith(message, "^")) return OnOneLine(message);
+  absl::string_view what = message.substr(0, first_end);
+  absl::ConsumeSuffix(&what, ".");
+  const absl::string_view around = message.substr(first_end + 1, last_start - first_end - 1);
+  const size_t place = std::min(message.size() - last_start - 2, around.size());
+  const std::string before = OnOneLine(around.substr(0, place));
+  const std::string after = OnOneLine(around.substr(place));
+  return absl::StrCat(OnOneLine(what), ", ",
+                      after.empty() ? "at the end" : absl::StrCat("at ", after),
+                      before.empty() ? "" : absl::StrCat(", after ", before));
+}
+
+// JSON of a spec begins with a brace.
+bool LooksLikePath(absl::string_view text) {
+  text = absl::StripLeadingAsciiWhitespace(text);
+  return !text.empty() && text.front() != '{';
+}
+
 }  // namespace
 
 std::string ToJson(const google::protobuf::Message& message) {
@@ -46,18 +79,18 @@ std::string ToJson(const google::protobuf::Message& message) {
 
 absl::StatusOr<v1::PoolSpec> ReadSpec(absl::string_view text) {
   std::string json(text);
-  if (absl::ConsumePrefix(&text, "@")) {
+  const bool is_file = absl::ConsumePrefix(&text, "@");
+  if (is_file) {
     KVPOOL_ASSIGN_OR_RETURN(json, ReadFile(std::string(text)));
   }
   v1::PoolSpec spec;
   const auto status = google::protobuf::util::JsonStringToMessage(json, &spec);
-  if (!status.ok()) {
-    const auto message = status.message();
-    return UsageError(absl::StrCat(
-        "the spec is no JSON of a PoolSpec: ",
-        Printable(absl::string_view(message.data(), static_cast<size_t>(message.size())))));
-  }
-  return spec;
+  if (status.ok()) return spec;
+  const auto message = status.message();
+  return UsageError(absl::StrCat(
+      "the spec is no JSON of a PoolSpec: ",
+      ParseErrorText(absl::string_view(message.data(), static_cast<size_t>(message.size()))),
+      !is_file && LooksLikePath(text) ? "; a file is read by --spec=@FILE" : ""));
 }
 
 }  // namespace kvpool::cli

@@ -14,7 +14,7 @@ namespace kvpool::cli {
 std::string ToJson(const google::protobuf::Message& message);
 
 // Reads a PoolSpec: JSON, or '@' and the path of a file of at most 1 MiB that holds it. A usage
-// error where it cannot be read; whether the spec is right is not judged here.
+// error, of one line, where it cannot be read; whether the spec is right is not judged here.
 absl::StatusOr<v1::PoolSpec> ReadSpec(absl::string_view text);
 
 }  // namespace kvpool::cli

@@ -46,10 +46,15 @@ absl::Status SetOptional(absl::string_view text, Options& options) {
 }
 
 absl::Status SetTimeout(absl::string_view text, Options& options) {
-  KVPOOL_RETURN_IF_ERROR(SetOptional<&Options::timeout>(text, options));
-  if (*options.timeout <= absl::ZeroDuration() || *options.timeout > absl::Hours(24)) {
+  absl::Duration timeout;
+  if (!absl::ParseDuration(text, &timeout)) {
+    return UsageError(absl::StrCat("\"", Printable(text),
+                                   "\" is no number with a unit, such as 500ms, 5s, 2m or 1h"));
+  }
+  if (timeout <= absl::ZeroDuration() || timeout > absl::Hours(24)) {
     return UsageError(absl::StrCat("\"", Printable(text), "\" is not above 0 and at most 24h"));
   }
+  options.timeout = timeout;
   return absl::OkStatus();
 }
 
@@ -58,11 +63,12 @@ absl::Status SetBytes(absl::string_view text, Options& options) {
   return absl::OkStatus();
 }
 
-constexpr std::array<OptionInfo, 13> kOptions = {{
+constexpr std::array<OptionInfo, 14> kOptions = {{
     {"socket", "unix:PATH", "the daemon's socket", SetOptional<&Options::socket>},
     {"timeout", "DURATION", "how long to wait for an answer, such as 500ms or 2m", SetTimeout},
     {"json", "", "print the API's own JSON", SetByFlagRules<&Options::json>},
     {"help", "", "print this", SetByFlagRules<&Options::help>},
+    {"version", "", "print the version of kvpoolctl", SetByFlagRules<&Options::version>},
     {"spec", "JSON|@FILE", "the pool's geometry: JSON of a PoolSpec, or a file of it",
      SetOptional<&Options::spec>},
     {"bytes", "BYTES",
@@ -71,7 +77,7 @@ constexpr std::array<OptionInfo, 13> kOptions = {{
     {"count", "N", "how many blocks to show; default 0, to the end",
      SetByFlagRules<&Options::count>},
     {"layer", "N", "sum one layer, block by block", SetOptional<&Options::layer>},
-    {"boundary", "N", "blocks before this place in the list are the prefix; default: all",
+    {"boundary", "N", "how many of the blocks listed are the prefix; default: all",
      SetOptional<&Options::boundary>},
     {"shard", "N", "the shard to read; default 0", SetByFlagRules<&Options::shard>},
     {"tag", "TEXT", "a name for the answer, also in the daemon's log",

@@ -21,6 +21,7 @@ struct Options {
   std::optional<absl::Duration> timeout{};
   bool json = false;
   bool help = false;
+  bool version = false;
 
   std::optional<std::string> spec{};
   std::optional<uint64_t> bytes{};

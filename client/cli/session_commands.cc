@@ -56,6 +56,15 @@ std::string SessionText(const v1::SessionStatus& session, absl::Time now) {
   return table.ToString();
 }
 
+std::string TerminatedText(const v1::SessionStatus& session, bool claims_released) {
+  const bool had_ended = session.state() == v1::SessionStatus::STATE_CLOSING ||
+                         session.state() == v1::SessionStatus::STATE_CLAIMING;
+  return absl::StrCat(had_ended ? "ended before: session " : "terminated session ",
+                      Printable(session.session_id()), " of pool ", Printable(session.pool()),
+                      ", client \"", Printable(session.client_name()), "\", pid ", session.pid(),
+                      claims_released ? ", claims released\n" : "\n");
+}
+
 }  // namespace
 
 absl::StatusOr<ExitCode> RunSessions(const CommandContext& context) {
@@ -83,16 +92,20 @@ absl::StatusOr<ExitCode> RunSession(const CommandContext& context) {
 
 absl::StatusOr<ExitCode> RunTerminate(const CommandContext& context) {
   Connection& connection = *context.connection;
+  // Looked at before it is gone, to tell what it was.
+  v1::GetSessionRequest look;
+  look.set_session_id(context.arguments[0]);
+  v1::GetSessionResponse found;
+  KVPOOL_RETURN_IF_ERROR(
+      connection.Call(connection.inspect(), &v1::InspectService::Stub::GetSession, look, &found));
   v1::TerminateSessionRequest request;
   request.set_session_id(context.arguments[0]);
   request.set_release_claims(context.options.release_claims);
   v1::TerminateSessionResponse response;
   KVPOOL_RETURN_IF_ERROR(connection.Call(
       connection.admin(), &v1::AdminService::Stub::TerminateSession, request, &response));
-  context.out << (context.options.json
-                      ? ToJson(response)
-                      : absl::StrCat("terminated session ", Printable(request.session_id()),
-                                     request.release_claims() ? ", claims released\n" : "\n"));
+  context.out << (context.options.json ? ToJson(response)
+                                       : TerminatedText(found.session(), request.release_claims()));
   return ExitCode::kOk;
 }
 

@@ -60,15 +60,20 @@ std::string Printable(absl::string_view text) {
 
 std::string BytesText(uint64_t bytes) {
   size_t unit = 0;
-  auto value = static_cast<double>(bytes);
-  // 1023.995 would print as 1024: it is a 1.00 of the next unit.
-  while (value >= 1023.5 && unit + 1 < kUnits.size()) {
-    value /= 1024;
+  while (unit + 1 < kUnits.size() && bytes >> (10 * (unit + 1)) > 0) ++unit;
+  uint64_t whole = bytes >> (10 * unit);
+  const uint64_t one = uint64_t{1} << (10 * unit);
+  const uint64_t rest = bytes % one;
+  if (rest == 0) return absl::StrCat(whole, " ", kUnits[unit]);
+  // At most 2^40 * 100.
+  uint64_t hundredths = (rest * 100 + one - 1) / one;
+  whole += hundredths / 100;
+  hundredths %= 100;
+  if (whole == 1024 && unit + 1 < kUnits.size()) {
+    whole = 1;
     ++unit;
   }
-  if (unit == 0) return absl::StrCat(bytes, " B");
-  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return absl::StrFormat("%.*f %s", decimals, value, kUnits[unit]);
+  return absl::StrFormat("%d.%02d %s", whole, hundredths, kUnits[unit]);
 }
 
 std::string AgeText(absl::Time time, absl::Time now) {

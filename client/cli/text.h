@@ -15,7 +15,8 @@ namespace kvpool::cli {
 // cannot move the cursor, change colours or fake a line.
 std::string Printable(absl::string_view text);
 
-// "512 B", "1.50 KiB", "64.0 GiB": three digits.
+// "512 B", "64 GiB", "1.51 KiB": without decimals exactly that, else with two, rounded up, so that
+// it is never less than there is.
 std::string BytesText(uint64_t bytes);
 
 // How long ago `time` was, in its two greatest units: "3m12s", "2d4h". "0s" for the future.

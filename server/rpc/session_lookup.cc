@@ -12,20 +12,26 @@
 namespace kvpool::server {
 namespace {
 
+constexpr size_t kIdDigits = 32;
+constexpr size_t kShownIdDigits = 8;  // In listings.
+
 bool IsLowerHex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
 }  // namespace
 
 absl::StatusOr<SessionCall> FindSessionByPrefix(const SessionHub& sessions,
                                                 absl::string_view prefix, const Viewer& viewer) {
-  constexpr size_t kIdDigits = 32;
-  if (prefix.empty() || prefix.size() > kIdDigits || !std::ranges::all_of(prefix, IsLowerHex)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("session_id has ", prefix.size(),
-                     " characters; it is the first 1 to 32 of an id's lower-case hex digits"));
+  if (prefix.size() < kShownIdDigits || prefix.size() > kIdDigits) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "session_id has ", prefix.size(), " characters; it is the first ", kShownIdDigits,
+        " of an id, as listings show them, or more, up to all ", kIdDigits));
   }
-  // What a message may repeat: as much of an id as listings show.
-  const absl::string_view shown = prefix.substr(0, 8);
+  if (!std::ranges::all_of(prefix, IsLowerHex)) {
+    return absl::InvalidArgumentError(
+        "session_id has characters that are no lower-case hex digits, which an id consists of");
+  }
+  // What a message may repeat.
+  const absl::string_view shown = prefix.substr(0, kShownIdDigits);
   std::optional<SessionCall> found;
   for (const SessionId& session : sessions.FindByPrefix(prefix)) {
     std::shared_ptr<Pool> pool = sessions.FindPool(session);

@@ -129,6 +129,8 @@ TEST_CASE("Of config pools that do not all fit none stays, and a smaller config 
   CHECK(daemon.process().Wait() == 1);
   const std::string log = daemon.Log();
   CHECK(CountLines(log, {" event=pool_created pool=small "}) == 1);
+  // 16 KiB of 2^20.
+  CHECK(absl::StrContains(log, " total_gib=0.00001526\n"));
   CHECK(CountLines(log, {" event=pool_create_failed pool=large "}) == 1);
   CHECK(CountLines(log, {"kvpoold: ", "pool large needs "}) == 1);
   for (const std::string path : {"worker/kvpool.sock", "operator/kvpool.sock"}) {

@@ -169,7 +169,10 @@ TEST_CASE("kvpoolctl creates and deletes pools and ends sessions") {
   const Answer in_use = ctl({"delete-pool", "made"});
   CHECK(in_use.code == kRefused);
   CHECK(absl::StrContains(in_use.err, "made"));
-  CHECK(Shows(ctl({"terminate", id.substr(0, 8)}), {"terminated"}));
+  CHECK(ctl({"terminate", id.substr(0, 7)}).code == kRefused);
+  CHECK(Shows(ctl({"terminate", id.substr(0, 8)}),
+              {absl::StrCat("terminated session ", id.substr(0, 8), " of pool made"),
+               absl::StrCat("pid ", worker.pid())}));
   CHECK(Eventually([&] { return worker.Ask("alive") != "ok"; }));
   CHECK(node.Pool("made").quarantined_blocks() == 2);
   CHECK(Shows(ctl({"terminate", id.substr(0, 8), "--release_claims"}), {"claims released"}));
@@ -177,6 +180,14 @@ TEST_CASE("kvpoolctl creates and deletes pools and ends sessions") {
   CHECK(Shows(ctl({"delete-pool", "made"}), {"deleted pool made"}));
   worker.Kill();
   node.CheckAllIsBack();
+}
+
+TEST_CASE("kvpoolctl says its version and its help without a daemon") {
+  const Ctl ctl("unix:/nowhere");
+  const Answer version = ctl({"--version"});
+  CHECK(version.code == kOk);
+  CHECK(version.out == "kvpoolctl " KVPOOL_VERSION "\n");
+  CHECK(Shows(ctl({"--help"}), {"usage: kvpoolctl", "--version"}));
 }
 
 TEST_CASE("kvpoolctl plans a pool as the daemon would make it, without one") {

@@ -101,6 +101,15 @@ TEST_CASE("blocks shows a line for each block of every part of the stream") {
   CHECK(json.find("\"blockId\": 6") != std::string::npos);
 }
 
+TEST_CASE("blocks says so where there are none from the first on") {
+  CliFixture fixture;
+  fixture.daemon.Answer("ListBlocks", v1::ListBlocksResponse());
+  const CliResult result = fixture.Run({"blocks", "llama", "--first=64"});
+  CHECK(result.code == ExitCode::kOk);
+  CHECK(result.out == "no blocks from 64 on\n");
+  CHECK(fixture.Run({"blocks", "llama", "--first=64", "--json"}).out == "{\n \"blocks\": []\n}\n");
+}
+
 TEST_CASE("blocks shows nothing of a stream that breaks") {
   CliFixture fixture;
   fixture.daemon.Fail("ListBlocks", absl::StatusCode::kNotFound, Reason::kUnspecified, "no pool");

@@ -28,10 +28,20 @@ TEST_CASE("--help lists every command, every shared option and the exit codes") 
       CHECK(Has(result.out, "\n  " + std::string(command.name)));
       CHECK(Has(result.out, std::string(command.summary)));
     }
-    for (const char* part : {"--socket", "--timeout", "--json", "KVPOOL_SOCKET", "\n  0  ",
-                             "\n  1  ", "\n  2  ", "\n  3  "}) {
+    for (const char* part : {"--socket", "--timeout", "--json", "--version", "KVPOOL_SOCKET",
+                             "\n  0  ", "\n  1  ", "\n  2  ", "\n  3  "}) {
       CHECK(Has(result.out, part));
     }
+  }
+}
+
+TEST_CASE("--version tells the version, with or without a command, and needs no daemon") {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--version"}, {"status", "--version"}}) {
+    const CliResult result = test::RunCli(arguments);
+    CHECK(result.code == ExitCode::kOk);
+    CHECK(result.out == "kvpoolctl " KVPOOL_VERSION "\n");
+    CHECK(result.errors.empty());
   }
 }
 

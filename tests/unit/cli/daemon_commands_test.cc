@@ -58,9 +58,9 @@ TEST_CASE("status shows the daemon and a line for each pool") {
         "reclaim proof      pidfd\n"
         "warning            the memory limit is close\n"
         "\n"
-        "POOL   BLOCKS  FREE  CACHED  HELD  QUARANTINED  SESSIONS  WAITING  BLOCK SIZE    MEMORY"
+        "POOL   BLOCKS  FREE  CACHED  HELD  QUARANTINED  SESSIONS  WAITING  BLOCK SIZE  MEMORY"
         "  DEVICES  STATE\n"
-        "llama       8     3       1     2            2         5        6    2.00 KiB  16.0 KiB"
+        "llama       8     3       1     2            2         5        6       2 KiB  16 KiB"
         "  host     ok\n");
 }
 

@@ -61,6 +61,40 @@ TEST_CASE("A spec that cannot be read is a usage error that says why") {
   CHECK(ReadSpec("@" + directory.File("full")).ok());
 }
 
+TEST_CASE("What is wrong with a spec is told on one line, with the place") {
+  const auto message = [](const std::string& text) {
+    return std::string(ReadSpec(text).status().message());
+  };
+  CHECK(message("{\"num_layers\": 2,\n \"num_blocks\" 3}") ==
+        "the spec is no JSON of a PoolSpec: Expected : between key:value pair, at 3}, after "
+        "\": 2, \"num_blocks\"");
+  CHECK(message("{\n") ==
+        "the spec is no JSON of a PoolSpec: Unexpected end of string. Expected an object key or }, "
+        "at the end");
+  CHECK(message("{\"num_layers\": \"\x1b[2J\n\"}").find_first_of("\n\x1b") == std::string::npos);
+  for (const char* text : {"{\n\n", "{\"a\"\n:\n}", "[\n1\n]", "\n\n"}) {
+    CAPTURE(text);
+    CHECK(message(text).find("\\x0a") == std::string::npos);
+  }
+}
+
+TEST_CASE("A spec that looks like a file's name is told how a file is read") {
+  const std::string hint = "; a file is read by --spec=@FILE";
+  for (const char* text : {"spec.json", "/etc/kvpool/llama.json", " llama"}) {
+    CAPTURE(text);
+    const std::string message(ReadSpec(text).status().message());
+    CHECK(message.find(hint) != std::string::npos);
+  }
+  const test::TempDir directory;
+  const std::string path = directory.File("spec.json");
+  std::ofstream(path) << "no JSON";
+  for (const std::string& text : {std::string(), std::string("{"), "@" + path}) {
+    CAPTURE(text);
+    const std::string message(ReadSpec(text).status().message());
+    CHECK(message.find(hint) == std::string::npos);
+  }
+}
+
 TEST_CASE("JSON has every field, zeros too, and ends its last line") {
   v1::PoolStatus pool;
   pool.set_held_blocks(3);

@@ -35,7 +35,7 @@ TEST_CASE("Options stand anywhere, with their value after '=' or apart") {
 TEST_CASE("Every option sets its own field") {
   const CommandLine line =
       Parse({"--socket=unix:/s", "--spec={}", "--bytes=2KiB", "--layer=0", "--boundary=4",
-             "--shard=1", "--tag=a b", "--release_claims", "-h"});
+             "--shard=1", "--tag=a b", "--release_claims", "-h", "--version"});
   CHECK(line.options.socket == "unix:/s");
   CHECK(line.options.spec == "{}");
   CHECK(line.options.bytes == 2048U);
@@ -45,6 +45,7 @@ TEST_CASE("Every option sets its own field") {
   CHECK(line.options.tag == "a b");
   CHECK(line.options.release_claims);
   CHECK(line.options.help);
+  CHECK(line.options.version);
 }
 
 TEST_CASE("What is on or off can be said to be off, and the last word counts") {
@@ -79,7 +80,9 @@ TEST_CASE("A command line that cannot be read is a usage error that names the op
   refused({"--first=4294967296"}, "--first: \"4294967296\" ");
   refused({"--layer=x"}, "--layer: \"x\" ");
   refused({"--json=maybe"}, "--json: \"maybe\" ");
-  refused({"--timeout=5"}, "--timeout: \"5\" ");
+  refused({"--timeout=5"},
+          "--timeout: \"5\" is no number with a unit, such as 500ms, 5s, 2m or 1h");
+  refused({"--timeout=soon\n"}, "--timeout: \"soon\\x0a\" is no number with a unit");
   refused({"--timeout=0s"}, "--timeout: \"0s\" is not above 0");
   refused({"--timeout=-1s"}, "--timeout: \"-1s\" is not above 0");
   refused({"--timeout=25h"}, "--timeout: \"25h\" is not above 0 and at most 24h");

@@ -45,8 +45,8 @@ TEST_CASE("plan shows how many blocks fit and every stride, without a daemon") {
   CHECK(result.code == ExitCode::kOk);
   CHECK(result.errors.empty());
   CHECK(Has(result.out, "blocks        4 of 16 tokens\n"));
-  CHECK(Has(result.out, "block bytes   1024 (1.00 KiB)\n"));
-  CHECK(Has(result.out, "shard bytes   4096 (4.00 KiB)\n"));
+  CHECK(Has(result.out, "block bytes   1024 (1 KiB)\n"));
+  CHECK(Has(result.out, "shard bytes   4096 (4 KiB)\n"));
   CHECK(Has(result.out,
             "LAYER  SIDE  DTYPE  HEADS  DIM  OFFSET  STRIDE  BLOCK  DATA  SCALES\n"
             "    0  K     fp8        1   16       0     256    256   256       0\n"
@@ -125,7 +125,7 @@ TEST_CASE("pools shows a line for each pool, or all about one") {
   CHECK(Has(detail.out, "pool           small\n"));
   CHECK(Has(detail.out, "free           4\n"));
   CHECK(Has(detail.out, "shards         2 (host, host)\n"));
-  CHECK(Has(detail.out, "total bytes    4096 (4.00 KiB)\n"));
+  CHECK(Has(detail.out, "total bytes    4096 (4 KiB)\n"));
   CHECK(Has(detail.out, "\nLAYER  SIDE  DTYPE "));
   CHECK(Has(fixture.Run({"pools", "small", "--json"}).out, "\"freeBlocks\": 4"));
 }

@@ -89,16 +89,32 @@ TEST_CASE("session shows all about one, its blocks as runs") {
         std::string::npos);
 }
 
-TEST_CASE("terminate releases claims only when told") {
+TEST_CASE("terminate tells what it ended, and releases claims only when told") {
   CliFixture fixture;
+  v1::GetSessionResponse look;
+  *look.mutable_session() = Session();
+  fixture.daemon.Answer("GetSession", look);
   fixture.daemon.Answer("TerminateSession", v1::TerminateSessionResponse());
-  CHECK(fixture.Run({"terminate", "0123"}).out == "terminated session 0123\n");
-  CHECK(fixture.daemon.LastRequest("TerminateSession") == "session_id: \"0123\"");
-  CHECK(fixture.Run({"terminate", "0123", "--release_claims"}).out ==
-        "terminated session 0123, claims released\n");
+  CHECK(fixture.Run({"terminate", "0123abcd"}).out ==
+        "terminated session 0123abcd of pool llama, client \"prefill\", pid 42\n");
+  CHECK(fixture.daemon.LastRequest("GetSession") == "session_id: \"0123abcd\"");
+  CHECK(fixture.daemon.LastRequest("TerminateSession") == "session_id: \"0123abcd\"");
+  look.mutable_session()->set_state(v1::SessionStatus::STATE_CLAIMING);
+  fixture.daemon.Answer("GetSession", look);
+  CHECK(fixture.Run({"terminate", "0123abcd", "--release_claims"}).out ==
+        "ended before: session 0123abcd of pool llama, client \"prefill\", pid 42, claims "
+        "released\n");
   CHECK(fixture.daemon.LastRequest("TerminateSession") ==
-        "session_id: \"0123\" release_claims: true");
-  CHECK(fixture.Run({"terminate", "0123", "--json"}).out == "{}\n");
+        "session_id: \"0123abcd\" release_claims: true");
+  CHECK(fixture.Run({"terminate", "0123abcd", "--json"}).out == "{}\n");
+}
+
+TEST_CASE("terminate ends nothing where the session is not found") {
+  CliFixture fixture;
+  fixture.daemon.Fail("GetSession", absl::StatusCode::kNotFound, Reason::kSessionUnknown, "none");
+  fixture.daemon.Answer("TerminateSession", v1::TerminateSessionResponse());
+  CHECK(fixture.Run({"terminate", "0123abcd"}).code == ExitCode::kRefused);
+  CHECK(fixture.daemon.LastRequest("TerminateSession").empty());
 }
 
 }  // namespace

@@ -22,17 +22,20 @@ TEST_CASE("Printable leaves printable ASCII alone and escapes every other byte")
   CHECK(Printable("\xe2\x80\xae") == "\\xe2\\x80\\xae");  // Right-to-left override.
 }
 
-TEST_CASE("Bytes have a unit and three digits") {
+TEST_CASE("Bytes are exact, or have two decimals and are no less than there are") {
   CHECK(BytesText(0) == "0 B");
   CHECK(BytesText(1023) == "1023 B");
-  CHECK(BytesText(1024) == "1.00 KiB");
+  CHECK(BytesText(1024) == "1 KiB");
+  CHECK(BytesText(1025) == "1.01 KiB");
   CHECK(BytesText(1536) == "1.50 KiB");
-  CHECK(BytesText(10'240) == "10.0 KiB");
+  CHECK(BytesText(10'240) == "10 KiB");
   CHECK(BytesText(196'608) == "192 KiB");
+  CHECK(BytesText(196'609) == "192.01 KiB");
   CHECK(BytesText((1 << 20) - 1) == "1.00 MiB");
-  CHECK(BytesText(uint64_t{80} << 30) == "80.0 GiB");
-  CHECK(BytesText(uint64_t{3} << 40) == "3.00 TiB");
-  CHECK(BytesText(UINT64_MAX) == "16777216 TiB");
+  CHECK(BytesText(uint64_t{80} << 30) == "80 GiB");
+  CHECK(BytesText((uint64_t{80} << 30) + 1) == "80.01 GiB");
+  CHECK(BytesText(uint64_t{3} << 40) == "3 TiB");
+  CHECK(BytesText(UINT64_MAX) == "16777216.00 TiB");
 }
 
 TEST_CASE("An age has its two greatest units") {

@@ -131,6 +131,24 @@ void TestServer::Pass(Duration duration) {
 
 Pool& TestServer::pool(const std::string& name) { return *pools_.Find(name)->pool; }
 
+void TestServer::AddSession(const SessionId& id) {
+  const auto process = std::make_shared<const server::Process>(ProcessId{1'000'000}, 1, 0,
+                                                               server::ReclaimProof::kPidfd);
+  const std::shared_ptr<Pool> main = pools_.Find("main").value().pool;
+  hub_.Add(id, main, process);
+  KVPOOL_CHECK(main->OpenSession({.id = id,
+                                  .tenant = "tenant-a",
+                                  .client_name = "added",
+                                  .model_id = "",
+                                  .pid = 1,
+                                  .uid = 0,
+                                  .process = process->id(),
+                                  .ttl = std::chrono::minutes(10),
+                                  .guaranteed_blocks = 0,
+                                  .join = std::nullopt})
+                   .ok());
+}
+
 v1::PoolSpec MainPoolSpec() {
   v1::PoolSpec spec;
   spec.set_name("main");

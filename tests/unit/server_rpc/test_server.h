@@ -57,6 +57,9 @@ class TestServer {
   // Lets time pass, and does what fell due.
   void Pass(Duration duration);
 
+  // Opens a session of that id in "main".
+  void AddSession(const SessionId& id);
+
   Pool& pool(const std::string& name = "main");
   server::SessionHub& sessions() { return hub_; }
   // Two threads.
