@@ -37,8 +37,11 @@ class BlockLease {
 
   bool is_empty() const { return reference_ == nullptr; }
 
-  // Require a lease that is not empty. `ref` is what to hand to another worker of the tenant,
-  // which takes its own reference by Session::IncRef.
+  // Require a lease that is not empty. `ref` is what to hand to another worker of the tenant, by
+  // any way there is, as two numbers: a uint32_t (`ToIndex(ref.block)`) and a uint64_t
+  // (`static_cast<uint64_t>(ref.generation)`). With `{BlockId{first}, Generation{second}}` that
+  // worker's Session::IncRef takes a reference of its own. Until it has, this lease must live: else
+  // the block may be another's, which IncRef refuses as STALE_BLOCK or NOT_LIVE.
   BlockId id() const;
   Generation generation() const;
   BlockRef ref() const;

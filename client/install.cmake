@@ -41,5 +41,16 @@ install(SCRIPT ${CMAKE_CURRENT_SOURCE_DIR}/install_headers.cmake COMPONENT clien
 install(DIRECTORY ${PROJECT_BINARY_DIR}/proto/kvpool/v1
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvpool COMPONENT client
   FILES_MATCHING PATTERN "*.pb.h")
+
+# For other languages, and what the headers and each other name.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/proto/kvpool/v1
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/kvpool/proto/kvpool COMPONENT client
+  FILES_MATCHING PATTERN "*.proto")
+install(FILES ${PROJECT_SOURCE_DIR}/proto/prefix_key_vectors.json
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/kvpool/proto COMPONENT client)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+              ${PROJECT_SOURCE_DIR}/docs/prefix-keys.md
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/kvpool COMPONENT client)
+
 target_include_directories(kvpool_client INTERFACE
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
