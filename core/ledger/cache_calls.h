@@ -23,6 +23,7 @@ struct PublishCall {
   absl::string_view adapter{};  // The prefix's, for those who watch.
   uint32_t skip = 0;
   std::span<const BlockRef> blocks{};
+  std::span<const uint32_t> tokens{};  // Of `blocks`, for those who watch; empty: not known.
   uint64_t idempotency_key = 0;
 };
 

@@ -55,12 +55,14 @@ absl::StatusOr<PublishAnswer> CacheDesk::Publish(Session& session, const Publish
   PublishAnswer answer;
   answer.last_key = call.prefix->LastKey(call.prefix->blocks.size());
   EntrySlot parent = *cache.ParentOf(*call.prefix, call.skip);
+  const size_t tokens_a_block = call.blocks.empty() ? 0 : call.tokens.size() / call.blocks.size();
   for (size_t i = 0; i < call.blocks.size(); ++i) {
     const BlockId block = call.blocks[i].block;
     const bool was_the_caches =
         state_.references.blocks().record(block).has(BlockRecord::kFindable);
     const InsertResult result =
-        cache.Insert(call.prefix->blocks[call.skip + i], block, parent, space, now);
+        cache.Insert(call.prefix->blocks[call.skip + i], block, parent, space,
+                     call.tokens.subspan(i * tokens_a_block, tokens_a_block), now);
     parent = result.entry;
     if (result.is_new) {
       ++answer.published;

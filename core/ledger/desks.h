@@ -7,6 +7,7 @@
 #include "core/ledger/keyed_calls.h"
 #include "core/ledger/options.h"
 #include "core/ledger/pin_desk.h"
+#include "core/ledger/prefix_watches.h"
 #include "core/ledger/reclaimer.h"
 #include "core/ledger/session_desk.h"
 #include "core/ledger/state.h"
@@ -28,6 +29,7 @@ struct LedgerDesks {
   AllocDesk allocs{state, keys, reclaimer, grants};
   CacheDesk cache{state, keys};
   SessionDesk sessions{state, reclaimer, allocs, pins};
+  PrefixWatches watches{state.references.cache(), state.tenants};
   Inspector inspector{state};
 };
 

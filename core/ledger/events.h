@@ -9,6 +9,7 @@
 
 #include "core/ids.h"
 #include "core/ledger/calls.h"
+#include "core/ledger/watch_calls.h"
 
 namespace kvpool {
 
@@ -61,7 +62,12 @@ struct MemberGone {
   SessionId id;
 };
 
-using LedgerEvent =
-    std::variant<AllocDone, FillNeeded, PinDone, SessionEnded, SessionForgotten, MemberGone>;
+// There is more to read for a watch that was read to its end. Told once each time.
+struct WatchReady {
+  WatchId id{};
+};
+
+using LedgerEvent = std::variant<AllocDone, FillNeeded, PinDone, SessionEnded, SessionForgotten,
+                                 MemberGone, WatchReady>;
 
 }  // namespace kvpool

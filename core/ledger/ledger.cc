@@ -248,7 +248,10 @@ bool Ledger::Reclaim(uint32_t max_references, TimePoint now) {
   return desks_.reclaimer.has_work() || desks_.cache.has_old();
 }
 
-std::vector<LedgerEvent> Ledger::TakeEvents() { return std::exchange(desks_.state.events, {}); }
+std::vector<LedgerEvent> Ledger::TakeEvents() {
+  desks_.watches.TellReady(desks_.state.events);
+  return std::exchange(desks_.state.events, {});
+}
 
 LedgerCounts Ledger::counts() const { return desks_.inspector.Counts(); }
 

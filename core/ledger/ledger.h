@@ -132,6 +132,10 @@ class Ledger {
   // and count as cached until then.
   uint32_t ResetPrefixes(std::optional<absl::string_view> tenant, TimePoint now);
 
+  // Those who watch what is findable.
+  PrefixWatches& watches() { return desks_.watches; }
+  const PrefixWatches& watches() const { return desks_.watches; }
+
   // --- Byte operations ---
 
   // Begins one slice of a byte operation on blocks that the session holds. Operations on one

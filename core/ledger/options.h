@@ -22,6 +22,9 @@ struct LedgerLimits {
   Duration max_wait = std::chrono::minutes(1);
   Duration min_ttl = std::chrono::seconds(1);
   Duration max_ttl = std::chrono::hours(1);
+  // Changes to prefixes kept for those who watch, 256 bytes each at most. A pool of few blocks
+  // keeps fewer: four a block, but at least 4,096.
+  uint32_t max_logged_changes = 1U << 17;
   // References dropped at once by an operation in which sessions end; the rest go by Reclaim.
   uint32_t reclaim_slice = 4'096;
 };
@@ -36,6 +39,7 @@ struct LedgerOptions {
   bool trace = false;
   // How long after its last process is gone a session's claims end.
   Duration claim_grace{};
+  uint64_t before_first_change = 0;  // Changes to prefixes are numbered from the next on.
   LedgerLimits limits{};
 };
 

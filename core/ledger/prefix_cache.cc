@@ -17,10 +17,22 @@ std::unique_ptr<EvictionPolicy> MakePolicy(const LedgerOptions& options) {
   return std::make_unique<Learned>(options.num_blocks);
 }
 
+// A log of more changes than it takes to tell all there is would help nobody.
+uint32_t LogCapacity(const LedgerOptions& options) {
+  constexpr uint64_t kChangesABlock = 4;
+  constexpr uint64_t kLeast = 4096;
+  const uint64_t useful = std::max(kLeast, kChangesABlock * options.num_blocks);
+  return static_cast<uint32_t>(std::min<uint64_t>(useful, options.limits.max_logged_changes));
+}
+
 }  // namespace
 
-PrefixCache::PrefixCache(const LedgerOptions& options, const BlockTable& blocks)
-    : blocks_(blocks), policy_(MakePolicy(options)) {}
+PrefixCache::PrefixCache(const LedgerOptions& options, const BlockTable& blocks,
+                         const TenantTable& tenants)
+    : blocks_(blocks),
+      tenants_(tenants),
+      log_(LogCapacity(options), options.before_first_change),
+      policy_(MakePolicy(options)) {}
 
 std::vector<BlockId> PrefixCache::Match(const PrefixKeys& prefix, size_t limit) const {
   std::vector<BlockId> blocks;
@@ -48,7 +60,8 @@ bool PrefixCache::IsSealedOtherwise(BlockId block, const PrefixKey& key) const {
 }
 
 InsertResult PrefixCache::Insert(const PrefixKey& key, BlockId block, EntrySlot parent,
-                                 const SpaceNames& space, TimePoint now) {
+                                 const SpaceNames& space, std::span<const uint32_t> tokens,
+                                 TimePoint now) {
   if (const EntrySlot known = index_.Find(key); known != kNoEntry) return {.entry = known};
   if (is_old(block)) policy_->ForgetRemoved(block, now);
   const InsertResult result = parent == kNoEntry ? index_.InsertFirst(key, block, space)
@@ -56,6 +69,14 @@ InsertResult PrefixCache::Insert(const PrefixKey& key, BlockId block, EntrySlot 
   policy_->AddBlock(block, space.tenant, key.prefix64(), now);
   if (result.parent_was_leaf && parent != run_end_) DropLeaf(index_.at(parent).block);
   run_end_ = result.entry;
+  log_.Add(
+      {.kind = PrefixChange::Kind::kStored,
+       .key = key,
+       .parent = parent == kNoEntry ? std::nullopt : std::optional(index_.at(parent).key),
+       .block = RefOf(block),
+       .tenant = space.tenant},
+      {.tenant = tenants_.name(space.tenant), .model_id = space.model_id, .adapter = space.adapter},
+      tokens);
   return result;
 }
 
@@ -99,7 +120,12 @@ void PrefixCache::Remove(BlockId block, TimePoint now) {
 }
 
 uint32_t PrefixCache::Reset(TenantSlot tenant) {
-  return tenant == kNoTenant ? index_.ResetAll() : index_.Reset(tenant);
+  const uint32_t count = tenant == kNoTenant ? index_.ResetAll() : index_.Reset(tenant);
+  if (count > 0) {
+    log_.Add({.kind = PrefixChange::Kind::kCleared, .tenant = tenant},
+             {.tenant = tenants_.name(tenant)});
+  }
+  return count;
 }
 
 bool PrefixCache::is_findable(BlockId block) const {
@@ -157,8 +183,19 @@ void PrefixCache::DropLeaf(BlockId block) {
 }
 
 void PrefixCache::RemoveEntry(BlockId block) {
-  const EntrySlot new_leaf = index_.Remove(index_.EntryOf(block));
+  const EntrySlot slot = index_.EntryOf(block);
+  if (index_.is_findable(slot)) LogRemoved(slot);  // A reset has told of an old one.
+  const EntrySlot new_leaf = index_.Remove(slot);
   if (new_leaf != kNoEntry) AddLeaf(index_.at(new_leaf).block);
+}
+
+void PrefixCache::LogRemoved(EntrySlot slot) {
+  log_.Add({.kind = PrefixChange::Kind::kRemoved,
+            .key = index_.at(slot).key,
+            .tenant = index_.tenant(slot)},
+           {.tenant = tenants_.name(index_.tenant(slot)),
+            .model_id = index_.model_id(slot),
+            .adapter = index_.adapter(slot)});
 }
 
 }  // namespace kvpool

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -14,16 +15,18 @@
 #include "core/ledger/options.h"
 #include "core/ledger/prefix/prefix_hasher.h"
 #include "core/ledger/prefix/prefix_index.h"
+#include "core/ledger/prefix_log.h"
+#include "core/ledger/tenant_table.h"
 
 namespace kvpool {
 
 // PrefixCache is which blocks are findable under which prefix, and which of them goes next: the
-// index, and the policy kept in step with it. It counts no references: References does, and tells
-// it what becomes of findable blocks.
+// index, and the policy and the log kept in step with it. It counts no references: References
+// does, and tells it what becomes of findable blocks.
 class PrefixCache {
  public:
-  // `blocks` must outlive it.
-  PrefixCache(const LedgerOptions& options, const BlockTable& blocks);
+  // Both must outlive it.
+  PrefixCache(const LedgerOptions& options, const BlockTable& blocks, const TenantTable& tenants);
 
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
@@ -40,7 +43,7 @@ class PrefixCache {
   // The block is to be findable after `parent` (kNoEntry: at the start) and in `space`. Where its
   // key is findable already, nothing changes. Requires a held block, not sealed otherwise.
   InsertResult Insert(const PrefixKey& key, BlockId block, EntrySlot parent,
-                      const SpaceNames& space, TimePoint now);
+                      const SpaceNames& space, std::span<const uint32_t> tokens, TimePoint now);
   // After the last of a run of blocks, each inserted after the one before.
   void EndRun();
 
@@ -74,13 +77,27 @@ class PrefixCache {
   // Makes all that is findable (of that tenant) old. Returns how many blocks that is.
   uint32_t Reset(TenantSlot tenant);
 
+  // As PrefixIndex's; of all where there is no tenant.
+  SnapshotId OpenSnapshot(std::optional<TenantSlot> tenant) {
+    return tenant.has_value() ? index_.OpenSnapshot(*tenant) : index_.OpenSnapshotOfAll();
+  }
+  bool ReadSnapshot(SnapshotId id, size_t max_steps, std::vector<EntrySlot>& entries) {
+    return index_.ReadSnapshot(id, max_steps, entries);
+  }
+  void CloseSnapshot(SnapshotId id) { index_.CloseSnapshot(id); }
+
   bool is_findable(BlockId block) const;
   bool is_old(BlockId block) const;
   bool has_old() const { return index_.old_count() > 0; }
   // These require a findable block. The parent of one that has none is kNoBlock.
   uint32_t child_count(BlockId block) const { return entry(block).child_count; }
   BlockId parent(BlockId block) const;
+  BlockRef RefOf(BlockId block) const {
+    return {.block = block, .generation = Generation{blocks_.record(block).generation}};
+  }
   const PrefixIndex& index() const { return index_; }
+  // All that became findable or unfindable, as it happened.
+  const PrefixLog& log() const { return log_; }
 
   // INTERNAL names what is wrong. Takes linear time.
   absl::Status CheckInvariants() const;
@@ -92,9 +109,12 @@ class PrefixCache {
   void DropLeaf(BlockId block);
   // Once the policy has been told.
   void RemoveEntry(BlockId block);
+  void LogRemoved(EntrySlot slot);
 
   const BlockTable& blocks_;
+  const TenantTable& tenants_;
   PrefixIndex index_;
+  PrefixLog log_;
   const std::unique_ptr<EvictionPolicy> policy_;
   EntrySlot run_end_ = kNoEntry;  // Inserted last, and not told to the policy as a leaf yet.
 };

@@ -46,7 +46,7 @@ References::References(const LedgerOptions& options, TenantTable& tenants)
       tenants_(tenants),
       blocks_(options.num_blocks),
       holders_(blocks_),
-      cache_(options, blocks_) {
+      cache_(options, blocks_, tenants) {
   if (options.trace) trace_ = std::make_unique<BlockTrace>();
 }
 

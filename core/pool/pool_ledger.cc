@@ -58,6 +58,15 @@ PoolLedger::PoolLedger(const LedgerOptions& options, Clock clock, PoolObserver& 
       start_fill_(std::move(start_fill)),
       ledger_(options) {}
 
+PoolLedger::~PoolLedger() {
+  absl::flat_hash_map<WatchId, WatchCallback> watches;
+  {
+    const MutexLock lock(mutex_);
+    watches.swap(watches_);
+  }
+  for (const auto& [id, wake] : watches) wake();
+}
+
 PendingId PoolLedger::Alloc(const AllocCall& call, AllocCallback done,
                             const std::shared_ptr<const void>& keep_alive) {
   absl::StatusOr<AllocOutcome> outcome;
@@ -139,6 +148,32 @@ absl::Status PoolLedger::UnpinHeld(PendingId id, const Caller& caller, const Blo
     ledger.Unpin(id, now);
     return held;
   });
+}
+
+WatchId PoolLedger::OpenWatch(const WatchCall& call, WatchCallback wake) {
+  const MutexLock lock(mutex_);
+  const WatchId id = ledger_.watches().Open(call);
+  watches_.emplace(id, std::move(wake));
+  return id;
+}
+
+WatchProgress PoolLedger::ReadWatch(WatchId id, std::vector<PrefixEvent>& events) {
+  const MutexLock lock(mutex_);
+  return ledger_.watches().Read(id, kBlocksAStep, events);
+}
+
+uint64_t PoolLedger::WatchSequence(WatchId id) const {
+  const MutexLock lock(mutex_);
+  return ledger_.watches().sequence(id);
+}
+
+void PoolLedger::CloseWatch(WatchId id) {
+  WatchCallback closed;  // Destroyed without the mutex.
+  const MutexLock lock(mutex_);
+  ledger_.watches().Close(id);
+  const auto found = watches_.find(id);
+  closed = std::move(found->second);
+  watches_.erase(found);
 }
 
 absl::Status PoolLedger::CheckPin(const PinCall& call) {
@@ -245,6 +280,12 @@ PoolLedger::Delivery PoolLedger::MakeDelivery(LedgerEvent event) {
   }
   if (const auto* forgotten = std::get_if<SessionForgotten>(&event)) {
     return [this, id = forgotten->id] { observer_.OnSessionForgotten(id); };
+  }
+  if (const auto* ready = std::get_if<WatchReady>(&event)) {
+    const auto found = watches_.find(ready->id);
+    // Closed before it could be told.
+    if (found == watches_.end()) return [] {};
+    return [wake = found->second] { wake(); };
   }
   const auto& gone = std::get<MemberGone>(event);
   return [this, id = gone.id] { observer_.OnMemberGone(id); };

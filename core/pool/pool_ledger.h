@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -33,6 +34,8 @@ class PoolLedger {
   using AllocCallback = absl::AnyInvocable<void(absl::StatusOr<AllocAnswer>)>;
   // Given the pin to end by Unpin, or why there is none.
   using PinCallback = absl::AnyInvocable<void(absl::StatusOr<PendingId>)>;
+  // Told that there is more to read, on any thread; must not block.
+  using WatchCallback = std::function<void()>;
   // Starts the fills of an Alloc, which end by Ledger::FillDone.
   using FillStarter = absl::AnyInvocable<void(FillNeeded)>;
 
@@ -41,6 +44,7 @@ class PoolLedger {
 
   PoolLedger(const PoolLedger&) = delete;
   PoolLedger& operator=(const PoolLedger&) = delete;
+  ~PoolLedger();  // Wakes those who watch.
 
   // Calls `call(ledger, now)` under the mutex, then delivers what happened, and returns what it
   // returned. Not for Alloc and Pin, which have callbacks.
@@ -84,6 +88,14 @@ class PoolLedger {
   // Says in the same step whether the session still held `block` as the pin ended.
   absl::Status UnpinHeld(PendingId id, const Caller& caller, const BlockRef& block);
 
+  // As PrefixWatches'. `wake` is called whenever a watch that was read to its end has more to read,
+  // or will have none as the ledger goes; maybe once more while it is being closed.
+  WatchId OpenWatch(const WatchCall& call, WatchCallback wake);
+  // In one hold of the mutex: kBlocksAStep steps.
+  WatchProgress ReadWatch(WatchId id, std::vector<PrefixEvent>& events);
+  uint64_t WatchSequence(WatchId id) const;
+  void CloseWatch(WatchId id);
+
   // How Pin would fail now; pins nothing.
   absl::Status CheckPin(const PinCall& call);
 
@@ -120,6 +132,7 @@ class PoolLedger {
   Ledger ledger_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<PendingId, PendingAlloc> allocs_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<PendingId, PinCallback> pins_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<WatchId, WatchCallback> watches_ ABSL_GUARDED_BY(mutex_);
   std::vector<LedgerEvent> events_ ABSL_GUARDED_BY(mutex_);
   bool delivering_ ABSL_GUARDED_BY(mutex_) = false;
 };

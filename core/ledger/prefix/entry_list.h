@@ -26,7 +26,7 @@ struct alignas(64) PrefixEntry {
   EntrySlot previous = kNoEntry;
   EntrySlot next = kNoEntry;
   State state = State::kUnused;
-  bool is_marked = false;  // A snapshot may stand on it.
+  bool is_marked = false;  // A snapshot may stand after it.
 };
 static_assert(sizeof(PrefixEntry) == 64);
 

@@ -77,7 +77,7 @@ uint32_t PrefixIndex::Reset(TenantSlot tenant) {
   if (!its.is_queued) old_tenants_.push_back(ToIndex(tenant));
   its.is_queued = true;
   for (auto& [id, snapshot] : snapshots_) {
-    if (snapshot.tenant == ToIndex(tenant)) snapshot.next = snapshot.last = kNoEntry;
+    if (snapshot.tenant == ToIndex(tenant)) snapshot.after = kNoEntry;
   }
   return count;
 }
@@ -103,33 +103,37 @@ EntrySlot PrefixIndex::TakeOld(TenantSlot tenant) {
 }
 
 SnapshotId PrefixIndex::OpenSnapshot(TenantSlot tenant) {
-  return AddSnapshot(ToIndex(tenant), ToIndex(tenant));
+  return AddSnapshot({.tenant = ToIndex(tenant)});
 }
 
-SnapshotId PrefixIndex::OpenSnapshotOfAll() {
-  return AddSnapshot(0, tenants_.empty() ? 0 : static_cast<uint32_t>(tenants_.size()) - 1);
-}
+SnapshotId PrefixIndex::OpenSnapshotOfAll() { return AddSnapshot({.is_of_all = true}); }
 
 bool PrefixIndex::ReadSnapshot(SnapshotId id, size_t max_steps, std::vector<EntrySlot>& entries) {
   const auto found = snapshots_.find(id);
   KVPOOL_CHECK(found != snapshots_.end());
   Snapshot& snapshot = found->second;
-  for (size_t step = 0; step < max_steps; ++step) {
-    if (snapshot.next == kNoEntry) {
-      if (snapshot.tenant >= snapshot.last_tenant) return false;
+  for (size_t step = 0; step < max_steps && snapshot.tenant != Snapshot::kOver; ++step) {
+    const EntrySlot next = NextOf(snapshot);
+    snapshot.after = next;
+    if (next != kNoEntry) {
+      mutable_at(next).is_marked = true;
+      entries.push_back(next);
+    } else if (snapshot.is_of_all && snapshot.tenant + size_t{1} < tenants_.size()) {
       ++snapshot.tenant;
-      EnterTenant(snapshot);
-      continue;
-    }
-    entries.push_back(snapshot.next);
-    if (snapshot.next == snapshot.last) {
-      snapshot.next = snapshot.last = kNoEntry;
     } else {
-      snapshot.next = at(snapshot.next).next;
-      mutable_at(snapshot.next).is_marked = true;
+      snapshot.tenant = Snapshot::kOver;
     }
   }
-  return snapshot.next != kNoEntry || snapshot.tenant < snapshot.last_tenant;
+  return snapshot.tenant != Snapshot::kOver;
+}
+
+bool PrefixIndex::WillCome(SnapshotId id, TenantSlot tenant) const {
+  const auto found = snapshots_.find(id);
+  KVPOOL_CHECK(found != snapshots_.end());
+  const Snapshot& snapshot = found->second;
+  if (snapshot.tenant == Snapshot::kOver) return false;
+  return snapshot.tenant == ToIndex(tenant) ||
+         (snapshot.is_of_all && snapshot.tenant < ToIndex(tenant));
 }
 
 void PrefixIndex::CloseSnapshot(SnapshotId id) { KVPOOL_CHECK(snapshots_.erase(id) == 1); }
@@ -180,37 +184,23 @@ EntrySlot PrefixIndex::TakeOldOf(Tenant& tenant) {
   return slot;
 }
 
-SnapshotId PrefixIndex::AddSnapshot(uint32_t first_tenant, uint32_t last_tenant) {
+SnapshotId PrefixIndex::AddSnapshot(const Snapshot& snapshot) {
   const SnapshotId id{++last_snapshot_id_};
-  Snapshot& snapshot = snapshots_[id];
-  snapshot.tenant = first_tenant;
-  snapshot.last_tenant = last_tenant;
-  EnterTenant(snapshot);
+  snapshots_[id] = snapshot;
   return id;
 }
 
-void PrefixIndex::EnterTenant(Snapshot& snapshot) {
-  if (snapshot.tenant >= tenants_.size()) return;
-  const EntryList& list = tenants_[snapshot.tenant].findable;
-  snapshot.next = list.head();
-  snapshot.last = list.tail();
-  if (list.is_empty()) return;
-  mutable_at(snapshot.next).is_marked = true;
-  mutable_at(snapshot.last).is_marked = true;
+EntrySlot PrefixIndex::NextOf(const Snapshot& snapshot) const {
+  if (snapshot.after != kNoEntry) return at(snapshot.after).next;
+  return snapshot.tenant < tenants_.size() ? tenants_[snapshot.tenant].findable.head() : kNoEntry;
 }
 
 void PrefixIndex::MoveSnapshotsOff(EntrySlot slot) {
-  const PrefixEntry& entry = at(slot);
+  const EntrySlot previous = at(slot).previous;
   for (auto& [id, snapshot] : snapshots_) {
-    if (snapshot.next == slot && snapshot.last == slot) {
-      snapshot.next = snapshot.last = kNoEntry;
-    } else if (snapshot.next == slot) {
-      snapshot.next = entry.next;
-      mutable_at(entry.next).is_marked = true;
-    } else if (snapshot.last == slot) {
-      snapshot.last = entry.previous;
-      mutable_at(entry.previous).is_marked = true;
-    }
+    if (snapshot.after != slot) continue;
+    snapshot.after = previous;
+    if (previous != kNoEntry) mutable_at(previous).is_marked = true;
   }
 }
 

@@ -68,16 +68,17 @@ class PrefixIndex {
   EntrySlot TakeOld();
   EntrySlot TakeOld(TenantSlot tenant);
 
-  // Begins to go through the findable entries, of one tenant or all, while the index changes. All
-  // that are findable from now until the end come once, parents first; some that are inserted
-  // meanwhile come too. What is inserted or removed meanwhile is for the caller to tell.
+  // Begins to go through the findable entries, of one tenant or all, while the index changes: in
+  // the order of insertion, so parents first and what is inserted meanwhile last. The caller tells
+  // what is removed, or inserted where it has been.
   SnapshotId OpenSnapshot(TenantSlot tenant);
   SnapshotId OpenSnapshotOfAll();
   // Appends to `entries` the next ones, after at most `max_steps` steps (an entry or a tenant
   // each). Returns whether there may be more.
   bool ReadSnapshot(SnapshotId id, size_t max_steps, std::vector<EntrySlot>& entries);
-  // To be called once for each, ended or not. A few may be open at a time.
-  void CloseSnapshot(SnapshotId id);
+  // Whether it will come to what the tenant inserted since it was read.
+  bool WillCome(SnapshotId id, TenantSlot tenant) const;
+  void CloseSnapshot(SnapshotId id);  // Ended or not. A few may be open at a time.
 
   // The block's entry, of whatever state; kNoEntry if it is not sealed.
   EntrySlot EntryOf(BlockId block) const {
@@ -111,13 +112,11 @@ class PrefixIndex {
     uint32_t findable_count = 0;
     bool is_queued = false;  // In `old_tenants_`.
   };
-  // Where a snapshot is: it has given what comes before `next`, and ends after `last`, in the list
-  // of that tenant; then come the tenants up to `last_tenant`.
   struct Snapshot {
-    uint32_t tenant = 0;
-    uint32_t last_tenant = 0;
-    EntrySlot next = kNoEntry;
-    EntrySlot last = kNoEntry;
+    static constexpr uint32_t kOver = UINT32_MAX;
+    uint32_t tenant = 0;  // Whose list it is in. kOver: it has been through all.
+    bool is_of_all = false;
+    EntrySlot after = kNoEntry;  // Given last of that list, if any.
   };
 
   PrefixEntry& mutable_at(EntrySlot slot) { return entries_[ToIndex(slot)]; }
@@ -130,8 +129,9 @@ class PrefixIndex {
   EntrySlot MakeEntry(const PrefixKey& key, BlockId block);
   void List(EntrySlot slot, EntrySlot parent, SpaceSlot space);
   EntrySlot TakeOldOf(Tenant& tenant);
-  SnapshotId AddSnapshot(uint32_t first_tenant, uint32_t last_tenant);
-  void EnterTenant(Snapshot& snapshot);
+  SnapshotId AddSnapshot(const Snapshot& snapshot);
+  // The entry that comes next in the snapshot's tenant; kNoEntry if there is none.
+  EntrySlot NextOf(const Snapshot& snapshot) const;
   void MoveSnapshotsOff(EntrySlot slot);
   absl::Status CheckEntries() const;
   absl::Status CheckTenants() const;

@@ -111,22 +111,14 @@ absl::Status PrefixIndex::CheckTenants() const {
   return absl::OkStatus();
 }
 
-// A snapshot stands on marked entries of its tenant's list, and its end is not before it.
+// A snapshot stands after a marked entry of its tenant's list, or before all of it.
 absl::Status PrefixIndex::CheckSnapshots() const {
   for (const auto& [id, snapshot] : snapshots_) {
-    if ((snapshot.next == kNoEntry) != (snapshot.last == kNoEntry)) {
-      return Fault("a snapshot has one end");
+    if (snapshot.after == kNoEntry) continue;
+    if (!is_findable(snapshot.after) || !at(snapshot.after).is_marked ||
+        tenant(snapshot.after) != TenantSlot{snapshot.tenant}) {
+      return Fault("a snapshot stands after entry ", ToIndex(snapshot.after));
     }
-    if (snapshot.next == kNoEntry) continue;
-    for (const EntrySlot slot : {snapshot.next, snapshot.last}) {
-      if (!is_findable(slot) || !at(slot).is_marked ||
-          tenant(slot) != TenantSlot{snapshot.tenant}) {
-        return Fault("a snapshot stands on entry ", ToIndex(slot));
-      }
-    }
-    EntrySlot slot = snapshot.next;
-    while (slot != snapshot.last && slot != kNoEntry) slot = at(slot).next;
-    if (slot == kNoEntry) return Fault("a snapshot ends before it begins");
   }
   return absl::OkStatus();
 }

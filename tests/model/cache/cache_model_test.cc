@@ -27,6 +27,7 @@ CacheRunOptions PoolOf(uint32_t num_blocks,
   CacheRunOptions options;
   options.ledger.num_blocks = num_blocks;
   options.ledger.eviction_policy = policy;
+  options.ledger.limits.max_logged_changes = 64;  // So few that slow watchers lose some.
   return options;
 }
 

@@ -44,10 +44,20 @@ std::string ToText(const ModelPrefix& prefix) {
   return absl::StrCat(std::string(1, prefix.space), ":", prefix.parent, "+", prefix.text);
 }
 
+std::vector<std::string> TenantNames(size_t count) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) names.push_back(absl::StrCat("tenant", i));
+  return names;
+}
+
 }  // namespace
 
 CacheRun::CacheRun(const CacheRunOptions& options, Random& random)
-    : options_(options), random_(random), ledger_(options.ledger), model_(options.ledger) {
+    : options_(options),
+      random_(random),
+      ledger_(options.ledger),
+      watchers_(ledger_, random, TenantNames(options.tenants)),
+      model_(options.ledger) {
   if (options.ledger.eviction_policy != EvictionPolicyName::kLeafLru) {
     model_.SetChooser([this](const std::vector<uint32_t>& leaves) { return Choose(leaves); });
   }
@@ -81,6 +91,8 @@ std::string CacheRun::Step() {
   }
   Serve();
   Compare();
+  Complain(watchers_.Step());
+  if (random_.OneIn(8)) Complain(watchers_.Compare(Findable()));
   return wrong_;
 }
 
@@ -361,6 +373,22 @@ void CacheRun::CompareBlock(uint32_t id) {
                           "; references ", info.ref_count, ", not ", references, "; published ",
                           info.published, ", not ", block.is_findable));
   }
+}
+
+WatchedIndex::Entries CacheRun::Findable() const {
+  WatchedIndex::Entries entries;
+  for (uint32_t i = 0; i < options_.ledger.num_blocks; ++i) {
+    const ModelBlock& block = model_.blocks()[i];
+    if (!block.is_findable) continue;
+    // A key is a space, a colon and a text.
+    const std::string parent = block.key.substr(0, block.key.size() - 1);
+    entries[KeyOf(block.key)] = {
+        .block = {.block = BlockId{i}, .generation = Generation{block.generation}},
+        .parent = parent.size() > 2 ? std::optional(KeyOf(parent)) : std::nullopt,
+        .tenant = TenantOf(block.tenant),
+        .model_id = "m"};
+  }
+  return entries;
 }
 
 void CacheRun::Complain(const std::string& what) {

@@ -9,6 +9,7 @@
 
 #include "core/ledger/ledger.h"
 #include "tests/model/cache/cache_model.h"
+#include "tests/model/cache/watchers.h"
 #include "tests/support/random.h"
 
 namespace kvpool::test {
@@ -57,6 +58,7 @@ class CacheRun {
   bool ServeFront(std::deque<ModelDemand>& queue);
   void Compare();
   void CompareBlock(uint32_t id);
+  WatchedIndex::Entries Findable() const;
   void Complain(const std::string& what);
   void Expect(const std::string& expected, const absl::Status& status);
 
@@ -70,6 +72,7 @@ class CacheRun {
   const CacheRunOptions options_;
   Random& random_;
   Ledger ledger_;
+  Watchers watchers_;
   CacheModel model_;
   TimePoint now_{std::chrono::seconds(1)};
   std::string call_;

@@ -220,8 +220,12 @@ std::optional<uint32_t> PrefixIndexRun::MaybeTenant() {
 
 void PrefixIndexRun::TellStored(uint32_t node) {
   for (Watcher& watcher : watchers_) {
-    if (watcher.tenant.value_or(nodes_[node].tenant) != nodes_[node].tenant) continue;
-    watcher.keys.insert(nodes_[node].key);
+    const Node& stored = nodes_[node];
+    if (watcher.tenant.value_or(stored.tenant) != stored.tenant) continue;
+    if (index_.WillCome(watcher.snapshot, TenantSlot{stored.tenant})) continue;
+    Expect(!stored.parent.has_value() || watcher.keys.contains(nodes_[*stored.parent].key),
+           "what a snapshot will not come to has its parent told");
+    watcher.keys.insert(stored.key);
   }
 }
 

@@ -71,14 +71,33 @@ TEST_CASE("A tenant's snapshot has its own entries, and one of all has everybody
   CHECK(Read(index, all, kManySteps) == Blocks{1, 30, 31});
 }
 
-TEST_CASE("A snapshot ends where the index ended when it came to the tenant") {
+TEST_CASE("A snapshot comes to what is inserted before it has been through") {
   PrefixIndex index;
   InsertBlock(index, 1, 1);
   InsertBlock(index, 1, 2);
   const SnapshotId id = index.OpenSnapshot(TenantSlot{1});
   CHECK(Read(index, id, 1) == Blocks{1});
   InsertBlock(index, 1, 3);
-  CHECK(Read(index, id, kManySteps) == Blocks{2});
+  CHECK(index.WillCome(id, TenantSlot{1}));
+  CHECK_FALSE(index.WillCome(id, TenantSlot{2}));
+  CHECK(Read(index, id, kManySteps) == Blocks{2, 3});
+  InsertBlock(index, 1, 4);
+  CHECK_FALSE(index.WillCome(id, TenantSlot{1}));
+  CHECK(Read(index, id, kManySteps).empty());
+}
+
+TEST_CASE("A snapshot of all comes to tenants that are new, and not to those behind it") {
+  PrefixIndex index;
+  InsertBlock(index, 1, 10);
+  InsertBlock(index, 2, 20);
+  const SnapshotId id = index.OpenSnapshotOfAll();
+  CHECK(index.WillCome(id, TenantSlot{3}));
+  CHECK(Read(index, id, 4) == Blocks{10, 20});
+  CHECK_FALSE(index.WillCome(id, TenantSlot{1}));
+  InsertBlock(index, 1, 11);
+  InsertBlock(index, 3, 30);
+  CHECK(Read(index, id, kManySteps) == Blocks{30});
+  CHECK_FALSE(index.WillCome(id, TenantSlot{3}));
 }
 
 TEST_CASE("A snapshot goes on when entries before, at and after its place are removed") {
@@ -101,15 +120,17 @@ TEST_CASE("A snapshot goes on when entries before, at and after its place are re
   }
 }
 
-TEST_CASE("A snapshot ends when all that was left of it is removed") {
+TEST_CASE("A snapshot goes on when all before and after its place is removed") {
   PrefixIndex index;
   const EntrySlot first = InsertBlock(index, 1, 1);
   const EntrySlot second = InsertBlock(index, 1, 2);
   const SnapshotId id = index.OpenSnapshot(TenantSlot{1});
+  CHECK(Read(index, id, 1) == Blocks{1});
   index.Remove(second);
   index.Remove(first);
+  CHECK(index.CheckInvariants().ok());
   InsertBlock(index, 1, 3);
-  CHECK(Read(index, id, kManySteps).empty());
+  CHECK(Read(index, id, kManySteps) == Blocks{3});
 }
 
 TEST_CASE("A snapshot gives nothing old, and goes on with the tenants that were not reset") {
@@ -121,8 +142,9 @@ TEST_CASE("A snapshot gives nothing old, and goes on with the tenants that were 
   CHECK(Read(index, all, 2) == Blocks{1});
   index.Reset(TenantSlot{1});
   CHECK(index.CheckInvariants().ok());
-  CHECK(Read(index, own, kManySteps).empty());
-  CHECK(Read(index, all, kManySteps) == Blocks{20});
+  InsertBlock(index, 1, 4);
+  CHECK(Read(index, own, kManySteps) == Blocks{4});
+  CHECK(Read(index, all, kManySteps) == Blocks{4, 20});
 }
 
 TEST_CASE("A snapshot that is closed half-way leaves the index as it is") {
