@@ -135,6 +135,24 @@ void CudaDevice::Write(Region& region, std::span<const Extent> extents,
       std::move(done));
 }
 
+void CudaDevice::Sum(const Region& region, std::span<const Extent> extents, Dtype dtype,
+                     std::span<ExtentSums> results, Completion done) {
+  const CudaRegion& from = Cast(region);
+  CheckedSum(extents, from);
+  if (kernels_ == nullptr) {
+    to_host_->Post(
+        [this](Lane&) {
+          return absl::UnimplementedError(
+              absl::StrCat(info_.uuid, " has no kernels to add up: ", kernel_status_.message()));
+        },
+        std::move(done));
+    return;
+  }
+  to_host_->Post([&from, extents, dtype,
+                  results](Lane& lane) { return SumExtents(lane, from, extents, dtype, results); },
+                 std::move(done));
+}
+
 absl::Status CudaDevice::CheckSharing() const {
   int is_unified = 0;
   KVPOOL_RETURN_IF_ERROR(

@@ -25,16 +25,17 @@ absl::Status Staging::Make(Half& half) {
   const Api& api = context_->api();
   void* memory = nullptr;
   constexpr size_t kListBytes = kHalfPieces * sizeof(CopyPiece);
-  static_assert(sizeof(CopyPiece) >= sizeof(FillPiece));
+  static_assert(sizeof(CopyPiece) >= sizeof(FillPiece) && sizeof(CopyPiece) >= sizeof(SumPiece));
   KVPOOL_RETURN_IF_ERROR(
       context_->Check(api.cuMemHostAlloc(&memory, kHalfBytes + kListBytes,
                                          kHostAllocPortable | kHostAllocDeviceMap),
                       "cuMemHostAlloc"));
   half.bytes = static_cast<std::byte*>(memory);
-  // Either list is written whole before the device reads it.
+  // Whichever list is written whole before the device reads it.
   void* const list = half.bytes + kHalfBytes;
   half.copies = static_cast<CopyPiece*>(list);
   half.fills = static_cast<FillPiece*>(list);
+  half.sums = static_cast<SumPiece*>(list);
   return context_->Check(api.cuEventCreate(&half.done, kEventBlockingSync | kEventDisableTiming),
                          "cuEventCreate");
 }

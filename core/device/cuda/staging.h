@@ -26,7 +26,8 @@ class Staging {
   struct Half {
     std::byte* bytes = nullptr;   // kHalfBytes.
     CopyPiece* copies = nullptr;  // kHalfPieces, in the same memory as
-    FillPiece* fills = nullptr;   // kHalfPieces.
+    FillPiece* fills = nullptr;   // kHalfPieces, and
+    SumPiece* sums = nullptr;     // kHalfPieces.
     Event done = nullptr;         // Reached when the device is done with the half.
   };
 

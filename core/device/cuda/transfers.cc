@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "core/device/cuda/extent_cutter.h"
 #include "core/device/cuda/piece_copier.h"
 #include "core/status_macros.h"
 
@@ -11,42 +12,6 @@ namespace kvpool::cuda {
 namespace {
 
 uint64_t AddressOf(const std::byte* pointer) { return reinterpret_cast<uint64_t>(pointer); }
-
-// Cuts extents into what half a staging buffer takes.
-class ExtentCutter {
- public:
-  ExtentCutter(std::span<const Extent> extents, DevicePointer base)
-      : extents_(extents), base_(base) {}
-
-  // Calls `add(address, size)` for the next pieces, of at most `max_bytes` and `max_pieces` in
-  // all, and returns their bytes: 0 at the end. Leaves out what is empty.
-  template <typename Add>
-  uint64_t Cut(uint64_t max_bytes, size_t max_pieces, Add add) {
-    uint64_t sum = 0;
-    for (size_t pieces = 0; pieces < max_pieces && sum < max_bytes;) {
-      if (index_ == extents_.size()) break;
-      const Extent& extent = extents_[index_];
-      const uint64_t size = std::min(extent.size_bytes - done_, max_bytes - sum);
-      if (size > 0) {
-        add(base_ + extent.offset_bytes + done_, size);
-        ++pieces;
-      }
-      sum += size;
-      done_ += size;
-      if (done_ == extent.size_bytes) {
-        ++index_;
-        done_ = 0;
-      }
-    }
-    return sum;
-  }
-
- private:
-  const std::span<const Extent> extents_;
-  const DevicePointer base_;
-  size_t index_ = 0;
-  uint64_t done_ = 0;  // Of the extent at index_.
-};
 
 // How many extents from the first on have its size and lie at one distance from each other.
 size_t CountRows(std::span<const Extent> extents) {
@@ -113,9 +78,9 @@ absl::Status FillExtents(Lane& lane, const CudaRegion& region, std::span<const E
     KVPOOL_ASSIGN_OR_RETURN(Staging::Half* const half, lane.staging().Next());
     size_t count = 0;
     uint64_t max_bytes = 0;
-    cutter.Cut(~uint64_t{0}, Staging::kHalfPieces, [&](DevicePointer to, uint64_t size) {
-      half->fills[count++] = {.to = to, .size = size};
-      max_bytes = std::max(max_bytes, size);
+    cutter.Cut(~uint64_t{0}, Staging::kHalfPieces, [&](ExtentCutter::Piece piece) {
+      half->fills[count++] = {.to = piece.at, .size = piece.size};
+      max_bytes = std::max(max_bytes, piece.size);
     });
     if (count == 0) return absl::OkStatus();
     KVPOOL_RETURN_IF_ERROR(
@@ -164,10 +129,10 @@ absl::Status ReadExtents(Lane& lane, const CudaRegion& region, std::span<const E
     KVPOOL_ASSIGN_OR_RETURN(Staging::Half* const half, lane.staging().Next());
     size_t count = 0;
     uint64_t at = AddressOf(half->bytes);
-    const uint64_t size = cutter.Cut(
-        Staging::kHalfBytes, Staging::kHalfPieces, [&](DevicePointer from, uint64_t piece_size) {
-          half->copies[count++] = {.to = at, .from = from, .size = piece_size};
-          at += piece_size;
+    const uint64_t size =
+        cutter.Cut(Staging::kHalfBytes, Staging::kHalfPieces, [&](ExtentCutter::Piece piece) {
+          half->copies[count++] = {.to = at, .from = piece.at, .size = piece.size};
+          at += piece.size;
         });
     if (size == 0) return finish_last();
     KVPOOL_RETURN_IF_ERROR(CopyPieces(lane, *half, count, Direction::kToHost));
@@ -184,10 +149,10 @@ absl::Status WriteExtents(Lane& lane, const CudaRegion& region, std::span<const 
     KVPOOL_ASSIGN_OR_RETURN(Staging::Half* const half, lane.staging().Next());
     size_t count = 0;
     uint64_t at = AddressOf(half->bytes);
-    const uint64_t size = cutter.Cut(
-        Staging::kHalfBytes, Staging::kHalfPieces, [&](DevicePointer to, uint64_t piece_size) {
-          half->copies[count++] = {.to = to, .from = at, .size = piece_size};
-          at += piece_size;
+    const uint64_t size =
+        cutter.Cut(Staging::kHalfBytes, Staging::kHalfPieces, [&](ExtentCutter::Piece piece) {
+          half->copies[count++] = {.to = piece.at, .from = at, .size = piece.size};
+          at += piece.size;
         });
     if (size == 0) return absl::OkStatus();
     std::memcpy(half->bytes, bytes.data(), size);
