@@ -108,19 +108,18 @@ absl::Status Respond(const absl::StatusOr<AllocAnswer>& answer, v1::AcquireRespo
   return absl::OkStatus();
 }
 
-// A call that is answered at once, or when its blocks are filled.
 template <typename Request, typename Response>
-void AllocAtOnce(const ServiceContext& context, const Peer& peer, const Request& request,
-                 Response& response, const Reply& reply) {
+void RunAtOnce(const ServiceContext& context, const Peer& peer, const Request& request,
+               Response& response, const AllocDone& done) {
   absl::StatusOr<CheckedAlloc> alloc = Check(context, request, peer);
   if (!alloc.ok()) {
-    reply(alloc.status());
+    done(alloc.status());
     return;
   }
   alloc->Bind();
   alloc->session.pool->Alloc(alloc->call,
-                             [reply, &response](const absl::StatusOr<AllocAnswer>& answer) {
-                               reply(Respond(answer, response));
+                             [done, &response](const absl::StatusOr<AllocAnswer>& answer) {
+                               done(Respond(answer, response));
                              });
 }
 
@@ -202,7 +201,7 @@ grpc::ServerUnaryReactor* Start(const ServiceContext& context, UnaryCalls& calls
     // Nothing to cancel.
     return calls.AnswerLater(call, *request, Access::kBlocks, place,
                              [&context, request, response](const Peer& peer, const Reply& reply) {
-                               AllocAtOnce(context, peer, *request, *response, reply);
+                               RunAtOnce(context, peer, *request, *response, reply);
                              });
   }
   absl::StatusOr<AdmittedCall> admitted =
@@ -213,6 +212,17 @@ grpc::ServerUnaryReactor* Start(const ServiceContext& context, UnaryCalls& calls
 }
 
 }  // namespace
+
+void AllocAtOnce(const ServiceContext& context, const Peer& peer, const v1::AllocRequest& request,
+                 v1::AllocResponse& response, const AllocDone& done) {
+  RunAtOnce(context, peer, request, response, done);
+}
+
+void AcquireAtOnce(const ServiceContext& context, const Peer& peer,
+                   const v1::AcquireRequest& request, v1::AcquireResponse& response,
+                   const AllocDone& done) {
+  RunAtOnce(context, peer, request, response, done);
+}
 
 grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, UnaryCalls& calls,
                                      grpc::CallbackServerContext* call,

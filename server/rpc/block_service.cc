@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include <spdlog/spdlog.h>
 
 #include "core/error.h"
 #include "core/status_macros.h"
@@ -14,25 +13,13 @@
 #include "server/rpc/convert.h"
 #include "server/rpc/keep_alive.h"
 #include "server/rpc/open_session.h"
+#include "server/rpc/pipeline.h"
 #include "server/rpc/prefix_convert.h"
 #include "server/rpc/read_blocks.h"
+#include "server/rpc/reference_calls.h"
 #include "server/rpc/write_blocks.h"
 
 namespace kvpool::server {
-namespace {
-
-// A fault in a worker's bookkeeping: its log line shows how the block came to be where it is.
-void LogRefusedDecRef(const SessionCall& session, const absl::Status& status) {
-  const ErrorDetail detail = GetErrorDetail(status);
-  if (detail.reason != Reason::kNotHeld && detail.reason != Reason::kStaleBlock) return;
-  const absl::string_view reason = ReasonName(detail.reason);
-  spdlog::warn("event=dec_ref_refused pool={} session={} reason={} index={} block={} trace=\"{}\"",
-               session.pool->layout().spec.name, session.session.Short(), std::string(reason),
-               detail.index, detail.block_id, session.pool->TraceLine(BlockId{detail.block_id}));
-}
-
-}  // namespace
-
 grpc::ServerUnaryReactor* BlockService::OpenSession(grpc::CallbackServerContext* call,
                                                     const v1::OpenSessionRequest* request,
                                                     v1::OpenSessionResponse* response) {
@@ -61,6 +48,11 @@ grpc::ServerUnaryReactor* BlockService::CloseSession(grpc::CallbackServerContext
       });
 }
 
+grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* BlockService::Pipeline(
+    grpc::CallbackServerContext* call) {
+  return StartPipeline(context_, call);
+}
+
 grpc::ServerUnaryReactor* BlockService::Alloc(grpc::CallbackServerContext* call,
                                               const v1::AllocRequest* request,
                                               v1::AllocResponse* response) {
@@ -70,50 +62,19 @@ grpc::ServerUnaryReactor* BlockService::Alloc(grpc::CallbackServerContext* call,
 grpc::ServerUnaryReactor* BlockService::IncRef(grpc::CallbackServerContext* call,
                                                const v1::IncRefRequest* request,
                                                v1::IncRefResponse* /*response*/) {
-  return calls_.Answer(call, *request, Access::kBlocks,
-                       PlaceFor(request->blocks().block_ids_size()),
-                       [this, request](const Peer& peer) { return DoIncRef(peer, *request); });
-}
-
-absl::Status BlockService::DoIncRef(const Peer& peer, const v1::IncRefRequest& request) {
-  KVPOOL_ASSIGN_OR_RETURN(const SessionCall session,
-                          FindSession(context_.sessions, "session_id", request.session_id()));
-  KVPOOL_ASSIGN_OR_RETURN(
-      const std::vector<BlockRef> blocks,
-      ToBlockRefs("blocks", request.blocks(), context_.limits.max_blocks_per_call));
-  return session.pool->IncRef({.caller = {.session = session.session, .tenant = peer.tenant},
-                               .blocks = blocks,
-                               .idempotency_key = request.idempotency_key()});
+  return calls_.Answer(
+      call, *request, Access::kBlocks, PlaceFor(request->blocks().block_ids_size()),
+      [this, request](const Peer& peer) { return server::IncRef(context_, peer, *request); });
 }
 
 grpc::ServerUnaryReactor* BlockService::DecRef(grpc::CallbackServerContext* call,
                                                const v1::DecRefRequest* request,
                                                v1::DecRefResponse* response) {
-  return calls_.Answer(
-      call, *request, Access::kBlocks, PlaceFor(request->blocks().block_ids_size()),
-      [this, request, response](const Peer& peer) { return DoDecRef(peer, *request, *response); });
-}
-
-absl::Status BlockService::DoDecRef(const Peer& peer, const v1::DecRefRequest& request,
-                                    v1::DecRefResponse& response) {
-  KVPOOL_ASSIGN_OR_RETURN(const SessionCall session,
-                          FindSession(context_.sessions, "session_id", request.session_id()));
-  KVPOOL_ASSIGN_OR_RETURN(
-      const std::vector<BlockRef> blocks,
-      ToBlockRefs("blocks", request.blocks(), context_.limits.max_blocks_per_call));
-  const absl::StatusOr<DecRefAnswer> answer =
-      session.pool->DecRef({.caller = {.session = session.session, .tenant = peer.tenant},
-                            .blocks = blocks,
-                            .done = request.done(),
-                            .idempotency_key = request.idempotency_key()});
-  if (!answer.ok()) {
-    LogRefusedDecRef(session, answer.status());
-    return answer.status();
-  }
-  response.set_freed(answer->freed);
-  response.set_cached(answer->cached);
-  response.set_available(answer->available);
-  return absl::OkStatus();
+  return calls_.Answer(call, *request, Access::kBlocks,
+                       PlaceFor(request->blocks().block_ids_size()),
+                       [this, request, response](const Peer& peer) {
+                         return server::DecRef(context_, peer, *request, *response);
+                       });
 }
 
 grpc::ServerUnaryReactor* BlockService::Publish(grpc::CallbackServerContext* call,

@@ -7,8 +7,7 @@
 namespace kvpool::server {
 
 // BlockService: each method admits its caller, turns the request into a call of the session's
-// Pool, and the result into the answer. Methods that are not here answer UNIMPLEMENTED.
-// Thread-safe; never blocks.
+// Pool, and the result into the answer. Thread-safe; never blocks.
 class BlockService final : public v1::BlockService::CallbackService {
  public:
   // `context` must outlive it.
@@ -22,6 +21,8 @@ class BlockService final : public v1::BlockService::CallbackService {
   grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* call,
                                          const v1::CloseSessionRequest* request,
                                          v1::CloseSessionResponse* response) override;
+  grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Pipeline(
+      grpc::CallbackServerContext* call) override;
   grpc::ServerUnaryReactor* Alloc(grpc::CallbackServerContext* call,
                                   const v1::AllocRequest* request,
                                   v1::AllocResponse* response) override;
@@ -55,9 +56,6 @@ class BlockService final : public v1::BlockService::CallbackService {
       grpc::CallbackServerContext* call, v1::WriteBlocksResponse* response) override;
 
  private:
-  absl::Status DoIncRef(const Peer& peer, const v1::IncRefRequest& request);
-  absl::Status DoDecRef(const Peer& peer, const v1::DecRefRequest& request,
-                        v1::DecRefResponse& response);
   absl::Status StartFill(const Peer& peer, const v1::FillBlocksRequest& request, Reply reply);
   absl::Status StartCopy(const Peer& peer, const v1::CopyBlocksRequest& request, Reply reply);
 

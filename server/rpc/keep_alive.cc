@@ -1,7 +1,5 @@
 #include "server/rpc/keep_alive.h"
 
-#include <algorithm>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,6 +8,8 @@
 #include "core/mutex.h"
 #include "core/status_macros.h"
 #include "server/rpc/admission.h"
+#include "server/rpc/attach_stream.h"
+#include "server/rpc/notice_queue.h"
 #include "server/rpc/refused_stream.h"
 #include "server/rpc/status_mapping.h"
 #include "server/rpc/step_order.h"
@@ -36,34 +36,19 @@ class KeepAliveStream final : public Reactor, public SessionStream {
   // Attaches the session. Where that fails nothing has changed.
   static absl::StatusOr<Reactor*> Start(const ServiceContext& context, AdmittedCall call,
                                         SessionCall session) {
-    const Peer& peer = *call.peer;
-    KVPOOL_RETURN_IF_ERROR(session.pool->Attach({.session = session.session, .tenant = peer.tenant},
-                                                peer.process->id()));
+    const std::shared_ptr<const Peer> peer = call.peer;
     auto stream =
         std::make_shared<KeepAliveStream>(context.sessions, std::move(call), std::move(session));
+    KVPOOL_RETURN_IF_ERROR(AttachStream(context, stream->session_, *peer, stream));
     stream->self_ = stream;
-    const SessionId id = stream->session_.session;
-    v1::Notice attached;
-    attached.set_kind(v1::Notice::KIND_ATTACHED);
-    stream->Send(attached);
-    context.sessions.AddProcess(id, peer.process);
-    context.sessions.SetStream(id, stream);
-    // The pool may have been told of the process's end before the session was attached to it.
-    if (peer.process->is_gone()) stream->session_.pool->ProcessGone(peer.process->id());
     return stream.get();
   }
 
-  // At most one notice of a kind waits: the latest says it all.
   void Send(const v1::Notice& notice) override {
     {
       const MutexLock lock(mutex_);
       if (end_.has_value()) return;
-      const auto same = std::ranges::find(waiting_, notice.kind(), &v1::Notice::kind);
-      if (same != waiting_.end()) {
-        *same = notice;
-      } else {
-        waiting_.push_back(notice);
-      }
+      waiting_.Push(notice);
     }
     Continue();
   }
@@ -90,8 +75,7 @@ class KeepAliveStream final : public Reactor, public SessionStream {
       if (waiting_.empty()) {
         end = end_;
       } else {
-        *response_.mutable_notice() = std::move(waiting_.front());
-        waiting_.pop_front();
+        *response_.mutable_notice() = waiting_.Pop();
       }
     }
     if (end.has_value()) {
@@ -121,7 +105,7 @@ class KeepAliveStream final : public Reactor, public SessionStream {
     session_.pool->Detach(session_.session);
     {
       const MutexLock lock(mutex_);
-      waiting_.clear();
+      waiting_.Clear();
       if (!end_.has_value()) end_ = grpc::Status(grpc::StatusCode::CANCELLED, "the stream broke");
     }
     Continue();
@@ -141,7 +125,7 @@ class KeepAliveStream final : public Reactor, public SessionStream {
 
   Mutex mutex_;
   bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
-  std::deque<v1::Notice> waiting_ ABSL_GUARDED_BY(mutex_);
+  NoticeQueue waiting_ ABSL_GUARDED_BY(mutex_);
   std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mutex_);
 };
 

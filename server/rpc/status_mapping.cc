@@ -4,7 +4,6 @@
 
 #include "core/check.h"
 #include "core/error.h"
-#include "kvpool/v1/block.pb.h"
 
 namespace kvpool::server {
 namespace {
@@ -66,21 +65,24 @@ std::string SafeMessage(absl::string_view message) {
   return safe;
 }
 
-internal::Status ToWireStatus(const absl::Status& status) {
-  KVPOOL_CHECK(!status.ok());
+v1::ErrorDetail ToErrorDetail(const absl::Status& status) {
   const ErrorDetail detail = GetErrorDetail(status);
   v1::ErrorDetail message;
   message.set_reason(static_cast<v1::ErrorDetail::Reason>(detail.reason));
   message.set_index(detail.index);
   message.set_block_id(detail.block_id);
   message.set_available(detail.available);
+  return message;
+}
 
+internal::Status ToWireStatus(const absl::Status& status) {
+  KVPOOL_CHECK(!status.ok());
   internal::Status wire;
   wire.set_code(static_cast<int>(status.code()));
   wire.set_message(SafeMessage(status.message()));
   google::protobuf::Any* any = wire.add_details();
   any->set_type_url(kDetailUrl);
-  any->set_value(message.SerializeAsString());
+  any->set_value(ToErrorDetail(status).SerializeAsString());
   return wire;
 }
 

@@ -7,6 +7,7 @@
 #include <grpcpp/support/status.h>
 
 #include "kvpool/internal/status.pb.h"
+#include "kvpool/v1/block.pb.h"
 
 namespace kvpool::server {
 
@@ -14,6 +15,9 @@ namespace kvpool::server {
 // percent-encoded (at most 3 bytes for one) and in the details, in base64. 3 x 1024 + 1.4 x 1024
 // stays well under the 8 KiB that gRPC takes of metadata.
 inline constexpr size_t kMaxErrorMessageBytes = 1024;
+
+// The detail that `status` carries, all zero where it carries none.
+v1::ErrorDetail ToErrorDetail(const absl::Status& status);
 
 // `status` as it goes on the wire: the code by the number that it has everywhere, and as details
 // one `kvpool.v1.ErrorDetail`, all zero where `status` has none. Requires that it is not OK.

@@ -19,6 +19,8 @@ class EchoProcess {
   // One call with `size_bytes` there and back.
   void Call(size_t size_bytes);
 
+  Echo::Stub& stub() { return *stub_; }
+
  private:
   test::TempDir directory_;
   test::ChildProcess process_;

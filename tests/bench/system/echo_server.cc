@@ -14,6 +14,32 @@
 
 namespace {
 
+// Reads a message, writes it, reads the next.
+class EchoStream final
+    : public grpc::ServerBidiReactor<kvpool::bench::EchoMessage, kvpool::bench::EchoMessage> {
+ public:
+  EchoStream() { StartRead(&message_); }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      StartWrite(&message_);
+    } else {
+      Finish(grpc::Status::OK);
+    }
+  }
+  void OnWriteDone(bool ok) override {
+    if (ok) {
+      StartRead(&message_);
+    } else {
+      Finish(grpc::Status::CANCELLED);
+    }
+  }
+  void OnDone() override { delete this; }
+
+  kvpool::bench::EchoMessage message_;
+};
+
 class EchoService final : public kvpool::bench::Echo::CallbackService {
   grpc::ServerUnaryReactor* Unary(grpc::CallbackServerContext* context,
                                   const kvpool::bench::EchoMessage* request,
@@ -22,6 +48,11 @@ class EchoService final : public kvpool::bench::Echo::CallbackService {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
+  }
+
+  grpc::ServerBidiReactor<kvpool::bench::EchoMessage, kvpool::bench::EchoMessage>* Stream(
+      grpc::CallbackServerContext* /*context*/) override {
+    return new EchoStream;
   }
 };
 

@@ -1,6 +1,6 @@
 // Measures the real daemon over real sockets, beside the limit of each figure, in one run.
 //
-//   kvpool_system_bench [unary] [open] [reclaim] [resident] [interference]
+//   kvpool_system_bench [unary] [pipeline] [open] [reclaim] [resident] [interference]
 //
 // All of them without an argument. Build it in the release preset. It also runs itself as the
 // worker processes of its scenarios (hold, busy).
@@ -19,11 +19,8 @@ int main(int argc, char** argv) {
   if (argc == 5 && std::strcmp(argv[1], "busy") == 0) return BusyWorker(argv[2], argv[3], argv[4]);
 
   const std::map<std::string, std::function<void()>> scenarios = {
-      {"unary", RunUnary},
-      {"open", RunOpen},
-      {"reclaim", RunReclaim},
-      {"resident", RunResident},
-      {"interference", RunInterference},
+      {"unary", RunUnary},     {"pipeline", RunPipeline}, {"open", RunOpen},
+      {"reclaim", RunReclaim}, {"resident", RunResident}, {"interference", RunInterference},
   };
   for (int i = 1; i < argc; ++i) {
     if (!scenarios.contains(argv[i])) {

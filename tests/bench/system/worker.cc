@@ -16,16 +16,19 @@ void Require(const grpc::Status& status, const char* call) {
 
 }  // namespace
 
-RawSession::RawSession(const std::shared_ptr<grpc::Channel>& channel, const std::string& pool)
-    : stub_(v1::BlockService::NewStub(channel)) {
+std::string OpenSession(v1::BlockService::Stub& stub, const std::string& pool) {
   v1::OpenSessionRequest request;
   request.set_pool(pool);
   request.set_client_name("bench");
   request.set_pid(getpid());
   v1::OpenSessionResponse response;
   grpc::ClientContext context;
-  Require(stub_->OpenSession(&context, request, &response), "OpenSession");
-  id_ = response.session_id();
+  Require(stub.OpenSession(&context, request, &response), "OpenSession");
+  return response.session_id();
+}
+
+RawSession::RawSession(const std::shared_ptr<grpc::Channel>& channel, const std::string& pool)
+    : stub_(v1::BlockService::NewStub(channel)), id_(OpenSession(*stub_, pool)) {
   v1::KeepAliveRequest attach;
   attach.set_session_id(id_);
   stream_ = stub_->KeepAlive(&stream_context_, attach);

@@ -12,6 +12,9 @@
 
 namespace kvpool::bench {
 
+// Opens a session with plain generated stubs; its id.
+std::string OpenSession(v1::BlockService::Stub& stub, const std::string& pool);
+
 // A session driven by plain generated stubs, so that what is measured is the daemon and gRPC
 // alone. Attached as long as it lives. Every call must succeed. Not thread-safe.
 class RawSession {
