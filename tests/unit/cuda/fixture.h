@@ -1,9 +1,8 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <memory>
-#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,36 +11,12 @@
 #include "core/device/cuda/cuda_device.h"
 #include "core/device/cuda/cuda_region.h"
 #include "core/error.h"
-#include "core/mutex.h"
 #include "tests/fakecuda/fixture.h"
+#include "tests/gpu/waiting_device.h"
 
 namespace kvpool::cuda {
 
-// What becomes of one operation that ends on another thread. Thread-safe.
-class Ending {
- public:
-  Completion Take() {
-    return [this](absl::Status status) {
-      const MutexLock lock(mutex_);
-      status_ = std::move(status);
-      changed_.notify_all();
-    };
-  }
-  absl::Status Wait() {
-    const MutexLock lock(mutex_);
-    while (!status_.has_value()) changed_.wait(mutex_);
-    return *status_;
-  }
-  bool is_over() {
-    const MutexLock lock(mutex_);
-    return status_.has_value();
-  }
-
- private:
-  Mutex mutex_;
-  std::condition_variable_any changed_;
-  std::optional<absl::Status> status_ ABSL_GUARDED_BY(mutex_);
-};
+using test::Ending;
 
 // A fake GPU, and its device here, opened when first asked for: the test sets the driver before.
 class FakeGpu {
@@ -68,34 +43,23 @@ class FakeGpu {
     return *std::move(region);
   }
 
+  // The operations of the device, each waited for.
+  test::WaitingDevice waiting() { return test::WaitingDevice(device()); }
   absl::Status Fill(Region& region, std::span<const Extent> extents, uint8_t value) {
-    Ending ending;
-    device().Fill(region, extents, value, ending.Take());
-    return ending.Wait();
+    return waiting().Fill(region, extents, value);
   }
   absl::Status Copy(const Region& from, Region& to, std::span<const CopyExtent> extents) {
-    Ending ending;
-    device().Copy(from, to, extents, ending.Take());
-    return ending.Wait();
+    return waiting().Copy(from, to, extents);
   }
   absl::Status Read(const Region& region, std::span<const Extent> extents,
                     std::span<std::byte> bytes) {
-    Ending ending;
-    device().Read(region, extents, bytes, ending.Take());
-    return ending.Wait();
+    return waiting().Read(region, extents, bytes);
   }
   absl::Status Write(Region& region, std::span<const Extent> extents,
                      std::span<const std::byte> bytes) {
-    Ending ending;
-    device().Write(region, extents, bytes, ending.Take());
-    return ending.Wait();
+    return waiting().Write(region, extents, bytes);
   }
-  std::vector<std::byte> ReadAll(const Region& region) {
-    std::vector<std::byte> bytes(region.size_bytes());
-    const std::vector<Extent> whole{{.offset_bytes = 0, .size_bytes = bytes.size()}};
-    REQUIRE(Read(region, whole, bytes).ok());
-    return bytes;
-  }
+  std::vector<std::byte> ReadAll(const Region& region) { return waiting().ReadAll(region); }
 
   const fakecuda::FreshDriver& fresh() const { return fresh_; }
 

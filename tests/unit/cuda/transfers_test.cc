@@ -1,12 +1,10 @@
-// Random operations on a device's regions against plain vectors, by each way that a driver offers.
 #include "core/device/cuda/transfers.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "tests/gpu/device_model.h"
 #include "tests/support/eventually.h"
-#include "tests/support/random.h"
 #include "tests/unit/cuda/fixture.h"
 
 namespace kvpool::cuda {
@@ -30,94 +28,18 @@ void Set(const Way& way) {
   if (!way.has_kernels) fakecuda_set("FAKECUDA_FAIL", "cuModuleLoadData:1:221");
 }
 
-// Up to 40 extents that do not overlap, in any order; some empty, some touching.
-std::vector<Extent> RandomExtents(test::Random& random) {
-  std::vector<Extent> extents;
-  uint64_t offset = 0;
-  const uint32_t count = random.Below(40);
-  for (uint32_t i = 0; i < count; ++i) {
-    if (!random.OneIn(4)) offset += random.Below(3000);
-    const uint64_t size = random.OneIn(8)   ? 0
-                          : random.OneIn(3) ? 16 * random.Below(300)
-                                            : random.Below(4000);
-    if (offset + size > kSize) break;
-    extents.push_back({.offset_bytes = offset, .size_bytes = size});
-    offset += size;
-  }
-  for (size_t i = extents.size(); i > 1; --i) {
-    std::swap(extents[i - 1], extents[random.Below(static_cast<uint32_t>(i))]);
-  }
-  return extents;
-}
-
-uint64_t SumOf(const std::vector<Extent>& extents) {
-  uint64_t sum = 0;
-  for (const Extent& extent : extents) sum += extent.size_bytes;
-  return sum;
-}
-
 TEST_CASE("a device's bytes agree with plain vectors over random operations, each way") {
   const uint64_t seed = test::Seed();
   const Way way = kWays[static_cast<size_t>(GENERATE(0, 1, 2, 3))];
-  test::Random random(seed);
   FakeGpu gpu;
   Set(way);
-  const auto a = gpu.Allocate(kSize);
-  const auto b = gpu.Allocate(kSize);
-  const std::vector<Region*> regions = {a.get(), b.get()};
-  std::vector<std::vector<std::byte>> model(2, std::vector<std::byte>(kSize));
-
+  test::DeviceModel model(gpu.device(), seed);
   for (int step = 0; step < 120; ++step) {
     CAPTURE(seed, way.name, step);
-    const std::vector<Extent> extents = RandomExtents(random);
-    const size_t on = random.Below(2);
-    const uint32_t operation = random.Below(4);
-    if (operation == 0) {
-      const auto value = static_cast<uint8_t>(random.Below(256));
-      REQUIRE(gpu.Fill(*regions[on], extents, value).ok());
-      for (const Extent& extent : extents) {
-        std::fill_n(model[on].begin() + static_cast<ptrdiff_t>(extent.offset_bytes),
-                    extent.size_bytes, std::byte{value});
-      }
-    } else if (operation == 1) {
-      // To the other region, at a distance that may put words out of step.
-      std::vector<CopyExtent> copies;
-      const uint64_t shift = random.Below(3) == 0 ? 16 * random.Below(100) : random.Below(100);
-      for (const Extent& extent : extents) {
-        if (extent.offset_bytes + extent.size_bytes + shift > kSize) continue;
-        copies.push_back({.source_bytes = extent.offset_bytes,
-                          .destination_bytes = extent.offset_bytes + shift,
-                          .size_bytes = extent.size_bytes});
-      }
-      REQUIRE(gpu.Copy(*regions[on], *regions[1 - on], copies).ok());
-      for (const CopyExtent& copy : copies) {
-        std::copy_n(model[on].begin() + static_cast<ptrdiff_t>(copy.source_bytes), copy.size_bytes,
-                    model[1 - on].begin() + static_cast<ptrdiff_t>(copy.destination_bytes));
-      }
-    } else if (operation == 2) {
-      std::vector<std::byte> bytes(SumOf(extents));
-      for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.Below(256));
-      REQUIRE(gpu.Write(*regions[on], extents, bytes).ok());
-      auto from = bytes.begin();
-      for (const Extent& extent : extents) {
-        std::copy_n(from, extent.size_bytes,
-                    model[on].begin() + static_cast<ptrdiff_t>(extent.offset_bytes));
-        from += static_cast<ptrdiff_t>(extent.size_bytes);
-      }
-    } else {
-      std::vector<std::byte> bytes(SumOf(extents));
-      REQUIRE(gpu.Read(*regions[on], extents, bytes).ok());
-      std::vector<std::byte> expected;
-      for (const Extent& extent : extents) {
-        const auto begin = model[on].begin() + static_cast<ptrdiff_t>(extent.offset_bytes);
-        expected.insert(expected.end(), begin, begin + static_cast<ptrdiff_t>(extent.size_bytes));
-      }
-      REQUIRE(bytes == expected);
-    }
+    model.Step();
   }
   CAPTURE(seed, way.name);
-  CHECK(gpu.ReadAll(*a) == model[0]);
-  CHECK(gpu.ReadAll(*b) == model[1]);
+  model.Check();
 }
 
 TEST_CASE("many small extents are one launch, or one batch, or a call each") {
