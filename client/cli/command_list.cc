@@ -5,6 +5,7 @@
 #include "client/cli/daemon_commands.h"
 #include "client/cli/pool_commands.h"
 #include "client/cli/prefix_commands.h"
+#include "client/cli/replay_command.h"
 #include "client/cli/session_commands.h"
 
 namespace kvpool::cli {
@@ -15,6 +16,8 @@ constexpr absl::string_view kSpecOptions[] = {"spec"};
 constexpr absl::string_view kBlocksOptions[] = {"first", "count"};
 constexpr absl::string_view kChecksumOptions[] = {"layer", "boundary", "shard", "tag"};
 constexpr absl::string_view kTerminateOptions[] = {"release_claims"};
+constexpr absl::string_view kReplayOptions[] = {"simulate", "capacity",     "policy",
+                                                "csv",      "block_tokens", "done"};
 
 // An answer takes the daemon microseconds; a big listing, seconds.
 constexpr absl::Duration kTimeout = absl::Seconds(10);
@@ -113,7 +116,23 @@ constexpr absl::string_view kChecksumHelp =
     "With --layer: that layer, block by block. Formats whose elements are not decoded have a\n"
     "CRC32C of the raw bytes, and no sums.\n";
 
-constexpr std::array<Command, 13> kCommands = {{
+constexpr absl::string_view kReplayHelp =
+    "Replays a trace of requests, and tells how many of their blocks were found in the prefix\n"
+    "cache. TRACE has a JSON object a line, plain or compressed by xz, in Mooncake's format:\n"
+    "timestamp in milliseconds, input_length and output_length in tokens, and hash_ids, one a\n"
+    "block of 512 tokens. With --block_tokens=16 blocks have 16 tokens, and times are in seconds.\n"
+    "Only blocks that the input fills are cached. A request acquires its blocks, publishes those\n"
+    "that were not found, and lets all go.\n"
+    "\n"
+    "--simulate runs the requests through the daemon's ledger, in this process and one after the\n"
+    "other, once for each capacity and policy. A capacity counts the blocks left cached after a\n"
+    "request (\"infinite\": as many as there are); those of the request itself come on top while\n"
+    "it runs. Beside the policies stands the optimum: what could be found if the future were\n"
+    "known.\n"
+    "\n"
+    "  kvpoolctl replay trace.jsonl.xz --simulate --capacity=1000,10000,infinite\n";
+
+constexpr std::array<Command, 14> kCommands = {{
     {"status",
      "",
      0,
@@ -177,6 +196,8 @@ constexpr std::array<Command, 13> kCommands = {{
      RunReset},
     {"checksum", "POOL BLOCKS", 2, 2, true, kLongTimeout, kChecksumOptions,
      "sums over what is in blocks", kChecksumHelp, RunChecksum},
+    {"replay", "TRACE", 1, 1, false, kTimeout, kReplayOptions,
+     "how much of a trace of requests the prefix cache finds", kReplayHelp, RunReplay},
 }};
 
 }  // namespace

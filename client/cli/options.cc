@@ -63,10 +63,10 @@ absl::Status SetBytes(absl::string_view text, Options& options) {
   return absl::OkStatus();
 }
 
-constexpr std::array<OptionInfo, 14> kOptions = {{
+constexpr std::array<OptionInfo, 20> kOptions = {{
     {"socket", "unix:PATH", "the daemon's socket", SetOptional<&Options::socket>},
     {"timeout", "DURATION", "how long to wait for an answer, such as 500ms or 2m", SetTimeout},
-    {"json", "", "print the API's own JSON", SetByFlagRules<&Options::json>},
+    {"json", "", "print JSON: the API's own, where there is one", SetByFlagRules<&Options::json>},
     {"help", "", "print this", SetByFlagRules<&Options::help>},
     {"version", "", "print the version of kvpoolctl", SetByFlagRules<&Options::version>},
     {"spec", "JSON|@FILE", "the pool's geometry: JSON of a PoolSpec, or a file of it",
@@ -84,6 +84,16 @@ constexpr std::array<OptionInfo, 14> kOptions = {{
      SetByFlagRules<&Options::tag>},
     {"release_claims", "", "vouch that none of the session's processes writes any more",
      SetByFlagRules<&Options::release_claims>},
+    {"simulate", "", "use no daemon: run its ledger here", SetByFlagRules<&Options::simulate>},
+    {"capacity", "N[,N...]", "how many blocks to leave cached after each request",
+     SetOptional<&Options::capacity>},
+    {"policy", "P[,P...]", "learned, leaf_lru or, the default, both",
+     SetOptional<&Options::policy>},
+    {"block_tokens", "N", "512 or 16: tokens that one of hash_ids stands for; default 512",
+     SetByFlagRules<&Options::block_tokens>},
+    {"done", "PERCENT", "how many of the requests that nobody goes on with say so; default 0",
+     SetByFlagRules<&Options::done>},
+    {"csv", "", "print CSV", SetByFlagRules<&Options::csv>},
 }};
 
 struct FoundOption {

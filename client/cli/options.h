@@ -32,6 +32,13 @@ struct Options {
   uint32_t shard = 0;
   std::string tag{};
   bool release_claims = false;
+
+  bool simulate = false;
+  std::optional<std::string> capacity{};
+  std::optional<std::string> policy{};
+  uint32_t block_tokens = 512;
+  uint32_t done = 0;
+  bool csv = false;
 };
 
 // An option as `--help` shows it.

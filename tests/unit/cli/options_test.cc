@@ -35,7 +35,8 @@ TEST_CASE("Options stand anywhere, with their value after '=' or apart") {
 TEST_CASE("Every option sets its own field") {
   const CommandLine line =
       Parse({"--socket=unix:/s", "--spec={}", "--bytes=2KiB", "--layer=0", "--boundary=4",
-             "--shard=1", "--tag=a b", "--release_claims", "-h", "--version"});
+             "--shard=1", "--tag=a b", "--release_claims", "--simulate", "--capacity=1,2",
+             "--policy=learned", "--block_tokens=16", "--done=9", "--csv", "-h", "--version"});
   CHECK(line.options.socket == "unix:/s");
   CHECK(line.options.spec == "{}");
   CHECK(line.options.bytes == 2048U);
@@ -44,6 +45,12 @@ TEST_CASE("Every option sets its own field") {
   CHECK(line.options.shard == 1);
   CHECK(line.options.tag == "a b");
   CHECK(line.options.release_claims);
+  CHECK(line.options.simulate);
+  CHECK(line.options.capacity == "1,2");
+  CHECK(line.options.policy == "learned");
+  CHECK(line.options.block_tokens == 16);
+  CHECK(line.options.done == 9);
+  CHECK(line.options.csv);
   CHECK(line.options.help);
   CHECK(line.options.version);
 }

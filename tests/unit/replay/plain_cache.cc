@@ -1,11 +1,11 @@
-#include "client/cli/replay/cache_simulation.h"
+#include "tests/unit/replay/plain_cache.h"
 
 #include <optional>
 
 #include "core/check.h"
 #include "core/ledger/slots.h"
 
-namespace kvpool::replay {
+namespace kvpool::test {
 namespace {
 
 constexpr BlockId kRoot{UINT32_MAX};
@@ -21,11 +21,10 @@ uint64_t ChainPrefix(uint64_t parent, uint64_t name) {
 
 }  // namespace
 
-CacheSimulation::CacheSimulation(EvictionPolicy& policy, size_t capacity)
+PlainCache::PlainCache(EvictionPolicy& policy, size_t capacity)
     : policy_(policy), capacity_(capacity) {}
 
-CacheSimulation::Outcome CacheSimulation::Run(std::span<const uint64_t> blocks, TimePoint now,
-                                              bool is_done) {
+PlainCache::Outcome PlainCache::Run(std::span<const uint64_t> blocks, TimePoint now, bool is_done) {
   if (blocks.empty()) return {};
   policy_.CountRequest(now);
   held_.clear();
@@ -56,12 +55,12 @@ CacheSimulation::Outcome CacheSimulation::Run(std::span<const uint64_t> blocks, 
   return outcome;
 }
 
-BlockId CacheSimulation::Find(BlockId parent, uint64_t name) const {
+BlockId PlainCache::Find(BlockId parent, uint64_t name) const {
   const auto found = by_name_.find({parent, name});
   return found == by_name_.end() ? kRoot : found->second;
 }
 
-BlockId CacheSimulation::Insert(BlockId parent, uint64_t name, TimePoint now) {
+BlockId PlainCache::Insert(BlockId parent, uint64_t name, TimePoint now) {
   if (free_.empty()) {
     free_.push_back(BlockId{static_cast<uint32_t>(nodes_.size())});
     nodes_.emplace_back();
@@ -81,7 +80,7 @@ BlockId CacheSimulation::Insert(BlockId parent, uint64_t name, TimePoint now) {
   return block;
 }
 
-void CacheSimulation::Evict(BlockId block, TimePoint now) {
+void PlainCache::Evict(BlockId block, TimePoint now) {
   const Node node = nodes_[ToIndex(block)];
   KVPOOL_CHECK(node.child_count == 0);
   policy_.ForgetEvicted(block, now);
@@ -91,4 +90,4 @@ void CacheSimulation::Evict(BlockId block, TimePoint now) {
   if (--nodes_[ToIndex(node.parent)].child_count == 0) policy_.AddCandidate(node.parent);
 }
 
-}  // namespace kvpool::replay
+}  // namespace kvpool::test

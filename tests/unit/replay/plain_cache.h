@@ -10,15 +10,11 @@
 #include "core/ids.h"
 #include "core/ledger/eviction/eviction_policy.h"
 
-namespace kvpool::replay {
+namespace kvpool::test {
 
-// CacheSimulation runs requests against an eviction policy, one after the other, as a pool of one
-// tenant would: a prefix tree of cached blocks, and nothing else.
-//
-// `capacity` counts the blocks left cached after a request. While it runs, its own blocks come on
-// top: a pool of the capacity and the longest request never evicts under it. Then blocks go until
-// no more than the capacity are left, the request's own competing with the rest, its tail first.
-class CacheSimulation {
+// PlainCache runs requests as Simulation does, against a policy and a prefix tree of cached blocks
+// and nothing else: the model that Simulation is compared with.
+class PlainCache {
  public:
   struct Outcome {
     size_t hit_blocks = 0;      // Of the request's, the leading ones that were cached.
@@ -26,13 +22,12 @@ class CacheSimulation {
   };
 
   // `policy` must be new, and outlive it.
-  CacheSimulation(EvictionPolicy& policy, size_t capacity);
+  PlainCache(EvictionPolicy& policy, size_t capacity);
 
-  CacheSimulation(const CacheSimulation&) = delete;
-  CacheSimulation& operator=(const CacheSimulation&) = delete;
+  PlainCache(const PlainCache&) = delete;
+  PlainCache& operator=(const PlainCache&) = delete;
 
-  // Runs a request: the blocks from the first on, as the trace names them. With `is_done` its
-  // caller says that it will not be continued. Requires that `now` does not fall.
+  // As Simulation::Run.
   Outcome Run(std::span<const uint64_t> blocks, TimePoint now, bool is_done);
 
   size_t cached_count() const { return by_name_.size(); }
@@ -57,4 +52,4 @@ class CacheSimulation {
   std::vector<BlockId> held_;                                           // By the request, in order.
 };
 
-}  // namespace kvpool::replay
+}  // namespace kvpool::test

@@ -1,0 +1,92 @@
+#include "client/cli/replay/arguments.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "client/cli/exit_code.h"
+#include "client/cli/text.h"
+#include "core/layout/pool_spec.h"
+#include "core/status_macros.h"
+
+namespace kvpool::replay {
+namespace {
+
+using cli::Printable;
+using cli::UsageError;
+
+constexpr std::array kPolicies = {EvictionPolicyName::kLearned, EvictionPolicyName::kLeafLru};
+static_assert(kPolicies.size() == kEvictionPolicies.size());
+
+absl::StatusOr<TraceFormat> ReadFormat(uint32_t block_tokens) {
+  for (const TraceFormat& format : {kMooncakeFormat, kSmallBlockFormat}) {
+    if (format.block_tokens == block_tokens) return format;
+  }
+  return UsageError(absl::StrCat("--block_tokens is ", block_tokens, ", not ",
+                                 kMooncakeFormat.block_tokens, " or ",
+                                 kSmallBlockFormat.block_tokens));
+}
+
+absl::StatusOr<uint32_t> ReadCapacity(absl::string_view text) {
+  uint32_t capacity = 0;
+  if (absl::SimpleAtoi(text, &capacity) && capacity <= ReplayArguments::kMaxCapacity) {
+    return capacity;
+  }
+  return UsageError(absl::StrCat("--capacity: \"", Printable(text),
+                                 "\" is no count of blocks from ", "0 to ",
+                                 ReplayArguments::kMaxCapacity));
+}
+
+absl::StatusOr<EvictionPolicyName> ReadPolicy(absl::string_view text) {
+  const auto found = std::ranges::find(kEvictionPolicies, text);
+  if (found != kEvictionPolicies.end()) {
+    return kPolicies[static_cast<size_t>(found - kEvictionPolicies.begin())];
+  }
+  return UsageError(absl::StrCat("--policy: \"", Printable(text), "\" is not learned or leaf_lru"));
+}
+
+absl::StatusOr<SimulationArguments> ReadSimulation(const cli::Options& options) {
+  if (options.csv && options.json) return UsageError("--csv and --json exclude each other");
+  if (!options.capacity.has_value()) return UsageError("--simulate needs --capacity");
+  SimulationArguments simulation;
+  for (const absl::string_view text : absl::StrSplit(*options.capacity, ',')) {
+    if (text == "infinite") {
+      simulation.capacities.emplace_back();
+      continue;
+    }
+    KVPOOL_ASSIGN_OR_RETURN(const uint32_t capacity, ReadCapacity(text));
+    simulation.capacities.emplace_back(capacity);
+  }
+  const std::string policies = options.policy.value_or("leaf_lru,learned");
+  for (const absl::string_view text : absl::StrSplit(policies, ',')) {
+    KVPOOL_ASSIGN_OR_RETURN(const EvictionPolicyName policy, ReadPolicy(text));
+    if (std::ranges::count(simulation.policies, policy) > 0) {
+      return UsageError(absl::StrCat("--policy names ", PolicyName(policy), " twice"));
+    }
+    simulation.policies.push_back(policy);
+  }
+  return simulation;
+}
+
+}  // namespace
+
+absl::string_view PolicyName(EvictionPolicyName policy) {
+  const auto place = std::ranges::find(kPolicies, policy) - kPolicies.begin();
+  return kEvictionPolicies[static_cast<size_t>(place)];
+}
+
+absl::StatusOr<ReplayArguments> ReplayArguments::Read(const cli::Options& options) {
+  ReplayArguments arguments;
+  KVPOOL_ASSIGN_OR_RETURN(arguments.format, ReadFormat(options.block_tokens));
+  if (options.done > 100)
+    return UsageError(absl::StrCat("--done is ", options.done, ", not 0-100"));
+  arguments.done_percent = options.done;
+  if (!options.simulate) return UsageError("replay needs --simulate");
+  KVPOOL_ASSIGN_OR_RETURN(arguments.simulation, ReadSimulation(options));
+  return arguments;
+}
+
+}  // namespace kvpool::replay
