@@ -21,8 +21,7 @@ constexpr std::array<uint32_t, 2> Split(uint64_t number) {
 std::optional<Ghost> GhostTable::Put(const Ghost& ghost) {
   if (limit_ == 0) return ghost;
   std::optional<Ghost> dropped = Take(ghost.prefix);
-  if (!dropped.has_value() && size_ == limit_)
-    dropped = Drop(LinkTo(Unpack(entries_[oldest_]).prefix));
+  if (!dropped.has_value() && size_ >= limit_) dropped = DropOldest();
   const uint32_t index = MakeEntry();
   Entry& entry = entries_[index];
   entry = Pack(ghost);
@@ -41,6 +40,11 @@ std::optional<Ghost> GhostTable::Take(uint64_t prefix) {
   uint32_t& link = LinkTo(prefix);
   if (link == kNone) return std::nullopt;
   return Drop(link);
+}
+
+std::optional<Ghost> GhostTable::TakeExcess() {
+  if (size_ <= limit_) return std::nullopt;
+  return DropOldest();
 }
 
 GhostTable::Entry GhostTable::Pack(const Ghost& ghost) {
@@ -88,6 +92,8 @@ Ghost GhostTable::Drop(uint32_t& link) {
   --size_;
   return ghost;
 }
+
+Ghost GhostTable::DropOldest() { return Drop(LinkTo(Unpack(entries_[oldest_]).prefix)); }
 
 uint32_t GhostTable::MakeEntry() {
   if (unused_ == kNone) {

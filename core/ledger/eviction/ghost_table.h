@@ -16,7 +16,8 @@ struct Ghost {
   bool is_seen_again = false;
 };
 
-// GhostTable remembers the blocks evicted last, up to a limit, and finds them by prefix.
+// GhostTable remembers the blocks evicted last, about as many as a limit says, and finds them by
+// prefix.
 //
 // It is a hash table that grows by a bucket for each ghost (linear hashing), so no call ever
 // moves more than a few, and memory is 32 bytes for the most ghosts that there ever were. Equal
@@ -32,9 +33,14 @@ class GhostTable {
   // Remembers a ghost. Returns the one that it takes the place of: one with the same prefix, or
   // where there are as many as the limit allows the one put there first, or itself.
   std::optional<Ghost> Put(const Ghost& ghost);
+  // Returns the ghost put there first, and forgets it, where there are more than the limit says:
+  // it was set below what there was.
+  std::optional<Ghost> TakeExcess();
   // Returns the ghost of that prefix, where there is one, and forgets it.
   std::optional<Ghost> Take(uint64_t prefix);
 
+  // Requires a limit below 2^32 - 1. Forgets nothing by itself.
+  void set_limit(uint32_t limit) { limit_ = limit; }
   uint32_t size() const { return size_; }
   // What it has allocated.
   size_t size_bytes() const { return entries_.size_bytes() + buckets_.size_bytes(); }
@@ -59,10 +65,11 @@ class GhostTable {
   // The link that leads to the prefix's entry; it holds kNone where there is none.
   uint32_t& LinkTo(uint64_t prefix);
   Ghost Drop(uint32_t& link);
+  Ghost DropOldest();  // Requires that there is one.
   uint32_t MakeEntry();
   void AddBucket();
 
-  const uint32_t limit_;
+  uint32_t limit_;
   PagedArray<Entry, kPageSize> entries_;
   PagedArray<uint32_t, kPageSize> buckets_;  // The first entry of each.
   uint32_t bucket_count_ = 0;

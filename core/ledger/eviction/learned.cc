@@ -9,11 +9,12 @@ namespace kvpool {
 namespace {
 
 constexpr uint64_t kGhostsPerBlock = 4;
-constexpr uint64_t kRequestsPerIndex = 200;
+constexpr uint64_t kRequestsPerIndex = 50;
 constexpr uint64_t kRequestsPerHalving = 2'000;
 
-uint32_t GhostLimit(uint32_t capacity) {
-  return static_cast<uint32_t>(std::min<uint64_t>(kGhostsPerBlock * capacity, UINT32_MAX - 1));
+uint32_t GhostLimit(uint64_t block_count) {
+  block_count = std::clamp<uint64_t>(block_count, 1, (UINT32_MAX - 1) / kGhostsPerBlock);
+  return static_cast<uint32_t>(kGhostsPerBlock * block_count);
 }
 
 }  // namespace
@@ -30,6 +31,7 @@ void Learned::AddBlock(BlockId block, TenantSlot tenant, uint64_t prefix, TimePo
   KVPOOL_CHECK(!note.is_known && tenant != kNoTenant);
   clock_.Advance(now);
   note = {.last_use = clock_.Stamp(), .prefix = prefix, .tenant = tenant, .is_known = true};
+  ++known_count_;
   if (const std::optional<Ghost> ghost = ghosts_.Take(prefix); ghost.has_value()) {
     EndByReuse(ghost->is_seen_again, ghost->last_use);
     note.is_seen_again = true;
@@ -69,6 +71,9 @@ void Learned::ForgetEvicted(BlockId block, TimePoint now) {
   const std::optional<Ghost> lost = ghosts_.Put(
       {.prefix = note.prefix, .last_use = note.last_use, .is_seen_again = note.is_seen_again});
   if (lost.has_value()) EndOutOfSight(lost->is_seen_again, lost->last_use);
+  // One more, so that they become fewer where the limit has.
+  const std::optional<Ghost> excess = ghosts_.TakeExcess();
+  if (excess.has_value()) EndOutOfSight(excess->is_seen_again, excess->last_use);
   Forget(block);
 }
 
@@ -82,15 +87,21 @@ void Learned::ForgetRemoved(BlockId block, TimePoint now) {
 void Learned::CountRequest(TimePoint now) {
   clock_.Advance(now);
   ++request_count_;
+  known_count_sum_ += known_count_;
   if (request_count_ % kRequestsPerHalving == 0) {
     for (ReuseHistogram& histogram : histograms_) histogram.Halve(clock_.now_ms());
   }
-  if (request_count_ % kRequestsPerIndex == 0) {
-    for (size_t i = 0; i < kClassCount; ++i) {
-      indices_[i] = GittinsIndex(histograms_[i].Hazards(clock_.now_ms()));
-    }
-    SortBins();
+  if (request_count_ % kRequestsPerIndex == 0) RenewIndices();
+}
+
+void Learned::RenewIndices() {
+  for (size_t i = 0; i < kClassCount; ++i) {
+    indices_[i] = GittinsIndex(histograms_[i].Hazards(clock_.now_ms()));
   }
+  SortBins();
+  // Of a pool that its users hold most of, less is cached than its blocks.
+  ghosts_.set_limit(GhostLimit(known_count_sum_ / kRequestsPerIndex));
+  known_count_sum_ = 0;
 }
 
 std::optional<BlockId> Learned::Choose(TenantSlot tenant, TimePoint now) {
@@ -159,6 +170,7 @@ void Learned::Forget(BlockId block) {
   KVPOOL_CHECK(note.is_known);
   candidates_.RemoveAny(block);
   note = {};
+  --known_count_;
 }
 
 }  // namespace kvpool

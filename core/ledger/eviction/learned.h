@@ -15,15 +15,15 @@ namespace kvpool {
 
 // Learned evicts the candidate that is worth least to keep, as learned from when blocks were used
 // again so far (see GittinsIndex). Blocks seen once and blocks seen again are learned of apart;
-// evicted blocks are remembered for four times the capacity, so a block computed anew counts as
-// seen again. A candidate hinted as done goes before all others.
+// evicted blocks are remembered, four for each block that there is in the mean, so a block computed
+// anew counts as seen again. A candidate hinted as done goes before all others.
 //
 // It compares the oldest candidate of each class and age bin, and among equals takes the older. It
 // looks for them from the bins that are worth least on, and stops where the rest is worth more: a
 // few searches in a tree, 80 at most.
 class Learned : public EvictionPolicy {
  public:
-  // `capacity` is how many blocks can be cached. Requires that it is above 0.
+  // `capacity` is how many blocks there can be. Requires that it is above 0.
   explicit Learned(uint32_t capacity);
 
   void AddBlock(BlockId block, TenantSlot tenant, uint64_t prefix, TimePoint now) override;
@@ -65,6 +65,8 @@ class Learned : public EvictionPolicy {
   int64_t AgeMs(BlockId block) const { return clock_.AgeMs(LastUse(block)); }
   // kNoBlock where the bin has no candidate.
   BlockId OldestOfBin(TenantSlot tenant, const ClassBin& class_bin) const;
+  // Once in as many requests.
+  void RenewIndices();
   void SortBins();
   // Takes the block out of everything.
   void Forget(BlockId block);
@@ -78,6 +80,8 @@ class Learned : public EvictionPolicy {
   // The least worth first; of equals, the oldest first.
   std::array<ClassBin, kClassCount * AgeBins::kCount> bins_by_worth_{};
   uint64_t request_count_ = 0;
+  uint64_t known_count_ = 0;      // Blocks that there are.
+  uint64_t known_count_sum_ = 0;  // At each request since the indices were made.
 };
 
 }  // namespace kvpool

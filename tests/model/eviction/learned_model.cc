@@ -6,7 +6,7 @@
 
 namespace kvpool::test {
 
-LearnedModel::LearnedModel(uint32_t capacity) : capacity_(capacity) {
+LearnedModel::LearnedModel(uint32_t capacity) : ghost_limit_(4 * size_t{capacity}) {
   // 0, 0.5 s, and from there x 1.35.
   double begin_ms = 500;
   for (size_t bin = 1; bin <= kBins; ++bin, begin_ms *= 1.35) {
@@ -51,13 +51,19 @@ void LearnedModel::UseBlock(BlockId id, TimePoint now) {
 void LearnedModel::ForgetEvicted(BlockId id, TimePoint now) {
   Advance(now);
   const ModelBlock block = blocks_.at(id);
-  auto lost = std::ranges::find(ghosts_, block.prefix, &ModelBlock::prefix);
-  if (lost == ghosts_.end() && ghosts_.size() == 4 * capacity_) lost = ghosts_.begin();
-  if (lost != ghosts_.end()) {
+  const auto lose = [this](std::vector<ModelBlock>::iterator lost) {
     EndUse(*lost, /*is_reuse=*/false);
     ghosts_.erase(lost);
+  };
+  // Its older self; else down to the limit, by two at most for the one that comes.
+  const auto same = std::ranges::find(ghosts_, block.prefix, &ModelBlock::prefix);
+  int may_lose = 2;
+  if (same != ghosts_.end()) {
+    lose(same);
+    --may_lose;
   }
   ghosts_.push_back(block);
+  for (; may_lose > 0 && ghosts_.size() > ghost_limit_; --may_lose) lose(ghosts_.begin());
   blocks_.erase(id);
 }
 
@@ -70,6 +76,7 @@ void LearnedModel::ForgetRemoved(BlockId id, TimePoint now) {
 void LearnedModel::CountRequest(TimePoint now) {
   Advance(now);
   ++request_count_;
+  block_count_sum_ += blocks_.size();
   if (request_count_ % 2'000 == 0) {
     CountReached();
     for (Class& halved : classes_) {
@@ -77,9 +84,11 @@ void LearnedModel::CountRequest(TimePoint now) {
       for (double& count : halved.reuses) count /= 2;
     }
   }
-  if (request_count_ % 200 == 0) {
+  if (request_count_ % 50 == 0) {
     CountReached();
     ComputeIndices();
+    ghost_limit_ = 4 * std::max<size_t>(1, block_count_sum_ / 50);
+    block_count_sum_ = 0;
   }
 }
 

@@ -41,11 +41,12 @@ class LearnedModel : public PolicyModel {
   void ComputeIndices();
   double ValueOf(const ModelBlock& block) const;
 
-  const size_t capacity_;
+  size_t ghost_limit_;
   std::array<int64_t, kBins + 1> begins_ms_{};
   std::array<Class, 2> classes_;    // Seen once, seen again.
   std::vector<ModelBlock> ghosts_;  // The one evicted first in front.
   uint64_t request_count_ = 0;
+  uint64_t block_count_sum_ = 0;  // At each request since the indices were computed.
 };
 
 }  // namespace kvpool::test

@@ -53,6 +53,19 @@ TEST_CASE("GhostTable puts a ghost in the place of one with its prefix") {
   CHECK(IsSame(ghosts.Take(1), GhostOf(1, 20)));
 }
 
+TEST_CASE("GhostTable gives up the ghosts put there first until it is down to a lower limit") {
+  GhostTable ghosts(/*limit=*/4);
+  for (uint64_t i = 1; i <= 4; ++i) ghosts.Put(GhostOf(i));
+  CHECK_FALSE(ghosts.TakeExcess().has_value());
+  ghosts.set_limit(2);
+  CHECK(ghosts.size() == 4);
+  CHECK(IsSame(ghosts.Put(GhostOf(5)), GhostOf(1)));
+  CHECK(IsSame(ghosts.TakeExcess(), GhostOf(2)));
+  CHECK(IsSame(ghosts.TakeExcess(), GhostOf(3)));
+  CHECK_FALSE(ghosts.TakeExcess().has_value());
+  CHECK(ghosts.size() == 2);
+}
+
 TEST_CASE("GhostTable with a limit of 0 remembers nothing") {
   GhostTable ghosts(/*limit=*/0);
   CHECK(IsSame(ghosts.Put(GhostOf(1)), GhostOf(1)));
@@ -73,7 +86,7 @@ TEST_CASE("GhostTable agrees with a list over random calls") {
   const uint64_t seed = test::Seed();
   test::Random random(seed);
   for (uint32_t run = 0; run < 20; ++run) {
-    const uint32_t limit = 1 + random.Below(300);
+    uint32_t limit = 1 + random.Below(300);
     const uint32_t prefixes = 1 + random.Below(4 * limit);
     GhostTable ghosts(limit);
     std::list<Ghost> model;
@@ -88,12 +101,20 @@ TEST_CASE("GhostTable agrees with a list over random calls") {
     for (int step = 0; step < 3'000; ++step) {
       CAPTURE(seed, run, step);
       const uint64_t prefix = random.Below(prefixes) * uint64_t{0x0123456701234567};
+      if (random.OneIn(100)) {
+        limit = 1 + random.Below(300);
+        ghosts.set_limit(limit);
+      }
+      if (random.OneIn(4)) {
+        REQUIRE(IsSame(ghosts.TakeExcess(),
+                       model.size() > limit ? take(model.front().prefix) : std::nullopt));
+      }
       if (random.OneIn(3)) {
         REQUIRE(IsSame(ghosts.Take(prefix), take(prefix)));
       } else {
         const Ghost ghost = GhostOf(prefix, random.Next() >> 1, random.OneIn(2));
         std::optional<Ghost> dropped = take(prefix);
-        if (!dropped.has_value() && model.size() == limit) dropped = take(model.front().prefix);
+        if (!dropped.has_value() && model.size() >= limit) dropped = take(model.front().prefix);
         model.push_back(ghost);
         REQUIRE(IsSame(ghosts.Put(ghost), dropped));
       }

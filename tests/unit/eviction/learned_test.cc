@@ -91,7 +91,7 @@ TEST_CASE("Learned takes a block computed anew for one seen again, unless it was
   CHECK(policy.Choose(kNoTenant, At(kEnd + 40)) == BlockId{2});
 }
 
-TEST_CASE("Learned remembers four evicted blocks for each that can be cached, no more") {
+TEST_CASE("Learned remembers, at first, four evicted blocks for each that can be cached") {
   for (const uint32_t later_count : {3U, 4U}) {
     Learned policy(/*capacity=*/1);
     AddCandidate(policy, 0, kAnn, 1);
@@ -105,6 +105,25 @@ TEST_CASE("Learned remembers four evicted blocks for each that can be cached, no
     // It was a ghost, and is one no more, or had been forgotten.
     CHECK(policy.ghost_count() == (later_count == 3 ? 3 : 4));
   }
+}
+
+TEST_CASE("Learned remembers fewer, one by one, where fewer blocks are cached in the mean") {
+  Learned policy(/*capacity=*/10);
+  uint32_t next = 0;
+  const auto evict_new = [&] {
+    AddCandidate(policy, next, kAnn, 1);
+    policy.ForgetEvicted(BlockId{next++}, At(1));
+    return policy.ghost_count();
+  };
+  while (policy.ghost_count() < 40) evict_new();
+  AddCandidate(policy, next++, kAnn, 1);
+  AddCandidate(policy, next++, kAnn, 1);
+  for (int i = 0; i < 49; ++i) policy.CountRequest(At(1));
+  CHECK(evict_new() == 40);
+  policy.CountRequest(At(1));
+  CHECK(policy.ghost_count() == 40);
+  for (uint32_t expected = 39; expected >= 8; --expected) CHECK(evict_new() == expected);
+  CHECK(evict_new() == 8);
 }
 
 TEST_CASE("Learned chooses blocks hinted as done first, until they are used again") {
