@@ -146,6 +146,15 @@ TEST_CASE("copying device memory to another kind of device is a failed precondit
                Reason::kDevice, {"another kind of device"});
 }
 
+TEST_CASE("host memory has no handle of CUDA's, and the host does not fail") {
+  InlineExecutor executor;
+  HostDevice host(executor);
+  const auto region = host.Allocate(64, "test");
+  REQUIRE(region.ok());
+  CHECK((*region)->ipc_handle().empty());
+  CHECK(host.health().ok());
+}
+
 TEST_CASE("a GPU without its kernels says why and does everything all the same") {
   FakeGpu gpu;
   fakecuda_set("FAKECUDA_FAIL", "cuModuleLoadData:1:222");

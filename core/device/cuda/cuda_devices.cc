@@ -1,0 +1,31 @@
+#include "core/device/cuda/cuda_devices.h"
+
+#include <utility>
+
+#include "core/status_macros.h"
+
+namespace kvpool::cuda {
+
+absl::StatusOr<CudaDevice*> CudaDevices::Get(absl::string_view selector) {
+  const MutexLock lock(mutex_);
+  KVPOOL_RETURN_IF_ERROR(NeedDriver());
+  KVPOOL_ASSIGN_OR_RETURN(const DeviceEntry entry, FindDevice(*driver_, selector));
+  const auto found = devices_.find(entry.uuid);
+  if (found != devices_.end()) return found->second.get();
+  KVPOOL_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> opened, CudaDevice::Open(driver_, selector));
+  return devices_.emplace(entry.uuid, std::move(opened)).first->second.get();
+}
+
+absl::StatusOr<std::vector<DeviceEntry>> CudaDevices::List() {
+  const MutexLock lock(mutex_);
+  KVPOOL_RETURN_IF_ERROR(NeedDriver());
+  return ListDevices(*driver_);
+}
+
+absl::Status CudaDevices::NeedDriver() {
+  if (driver_ != nullptr) return absl::OkStatus();
+  KVPOOL_ASSIGN_OR_RETURN(driver_, Driver::Load(library_));
+  return absl::OkStatus();
+}
+
+}  // namespace kvpool::cuda

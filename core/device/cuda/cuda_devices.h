@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "core/device/cuda/cuda_device.h"
+#include "core/device/cuda/device_list.h"
+#include "core/device/cuda/driver.h"
+#include "core/mutex.h"
+
+namespace kvpool::cuda {
+
+// CudaDevices are the GPUs of this process, each opened when it is first asked for, and once,
+// by whatever name: pools on one GPU share its threads and its context. Nothing of CUDA is
+// touched before. What failed is tried again by the next call, since a driver may come up late.
+//
+// Opened devices live as long as this. Thread-safe; calls may take seconds.
+class CudaDevices {
+ public:
+  // `library` as Driver::Load has it.
+  explicit CudaDevices(std::string library) : library_(std::move(library)) {}
+
+  CudaDevices(const CudaDevices&) = delete;
+  CudaDevices& operator=(const CudaDevices&) = delete;
+
+  // The device that `selector` means. Errors as of Driver::Load, FindDevice and
+  // CudaDevice::Open.
+  absl::StatusOr<CudaDevice*> Get(absl::string_view selector);
+
+  // All that there are, opened or not. Errors as of Driver::Load and ListDevices.
+  absl::StatusOr<std::vector<DeviceEntry>> List();
+
+ private:
+  // Loads the driver unless it is.
+  absl::Status NeedDriver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::string library_;
+  Mutex mutex_;
+  std::shared_ptr<const Driver> driver_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::unique_ptr<CudaDevice>> devices_ ABSL_GUARDED_BY(mutex_);  // By UUID.
+};
+
+}  // namespace kvpool::cuda
