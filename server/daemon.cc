@@ -155,23 +155,26 @@ ServiceContext Daemon::MakeContext() {
   for (const std::string& warning : warnings) {
     spdlog::warn("event=warning message={}", LogText(warning));
   }
-  return {.pools = registry_,
-          .sessions = hub_,
-          .peers = peers_,
-          .processes = *processes_,
-          .workers = long_calls_,
-          .creation = creation_,
-          .call_memory = call_memory_,
-          .limits = LedgerLimits{},
-          .max_message_bytes = kMaxMessageBytes,
-          .version = options_.version,
-          .daemon_epoch = epoch_,
-          .start_time = start_time_,
-          .clock = Now,
-          .trace = options_.trace,
-          .warnings = std::move(warnings),
-          .starting = starting_,
-          .draining = draining_};
+  return {
+      .pools = registry_,
+      .sessions = hub_,
+      .peers = peers_,
+      .processes = *processes_,
+      .workers = long_calls_,
+      .creation = creation_,
+      .call_memory = call_memory_,
+      .limits = LedgerLimits{},
+      .max_message_bytes = kMaxMessageBytes,
+      .version = options_.version,
+      .daemon_epoch = epoch_,
+      .start_time = start_time_,
+      .clock = Now,
+      .trace = options_.trace,
+      .warnings = std::move(warnings),
+      .drain = [this](std::optional<Duration> deadline,
+                      absl::AnyInvocable<void()> done) { RequestStop(deadline, std::move(done)); },
+      .starting = starting_,
+      .draining = draining_};
 }
 
 absl::Status Daemon::Serve() {
@@ -214,7 +217,7 @@ void Daemon::CreatePools(const std::stop_token& stop) {
     const absl::Status status = CreatePool(spec, deadline, stop);
     if (status.ok()) continue;
     const MutexLock lock(mutex_);
-    if (stop_requested_) return;  // Told to end while it waited for memory: not a failure.
+    if (drain_end_.has_value()) return;  // Told to end while it waited for memory: not a failure.
     start_failure_ = status;
     changed_.notify_all();
     return;
@@ -222,7 +225,7 @@ void Daemon::CreatePools(const std::stop_token& stop) {
   // The mutex keeps it apart from the drain, which health is to show from then on.
   const MutexLock lock(mutex_);
   starting_ = false;
-  if (!stop_requested_) SetServing(*server_, true);
+  if (!drain_end_.has_value()) SetServing(*server_, true);
   spdlog::info("event=serving pools={} epoch={} start_ms={}", options_.config.pools.size(), epoch_,
                Milliseconds(std::chrono::system_clock::now() - start_time_));
   changed_.notify_all();
@@ -235,10 +238,10 @@ absl::Status Daemon::CreatePool(const PoolSpec& spec, TimePoint deadline,
     if (!absl::IsResourceExhausted(status) || Now() >= deadline) return status;
     const MutexLock lock(mutex_);
     const TimePoint retry = std::min(deadline, Now() + kMemoryRetry);
-    while (!stop_requested_ && !stop.stop_requested()) {
+    while (!drain_end_.has_value() && !stop.stop_requested()) {
       if (changed_.wait_until(mutex_, retry) == std::cv_status::timeout) break;
     }
-    if (stop_requested_ || stop.stop_requested()) return status;
+    if (drain_end_.has_value() || stop.stop_requested()) return status;
   }
 }
 
@@ -258,10 +261,18 @@ void Daemon::OnSessionsChanged() {
   changed_.notify_all();
 }
 
-void Daemon::RequestStop() {
-  const MutexLock lock(mutex_);
-  stop_requested_ = true;
-  changed_.notify_all();
+void Daemon::RequestStop(std::optional<Duration> deadline, absl::AnyInvocable<void()> done) {
+  const TimePoint end = Now() + deadline.value_or(options_.drain_deadline);
+  {
+    const MutexLock lock(mutex_);
+    drain_end_ = std::min(end, drain_end_.value_or(end));
+    changed_.notify_all();
+    if (!is_drained_) {
+      on_drained_.push_back(std::move(done));
+      return;
+    }
+  }
+  done();
 }
 
 void Daemon::RemoveSockets() {
@@ -273,7 +284,7 @@ Daemon::Outcome Daemon::Run() {
   absl::Status failure;
   {
     const MutexLock lock(mutex_);
-    while (!stop_requested_ && !start_failure_.has_value()) changed_.wait(mutex_);
+    while (!drain_end_.has_value() && !start_failure_.has_value()) changed_.wait(mutex_);
     if (start_failure_.has_value()) {
       failure = *start_failure_;
     } else {
@@ -283,6 +294,7 @@ Daemon::Outcome Daemon::Run() {
   if (is_starting) {
     // Nobody can have a session yet, and making a pool may take minutes.
     connections_->StopAccepting();
+    EndDrain();
     fds_.reset();
     RemoveSockets();
     return {.status = absl::OkStatus(), .has_hung_start = true};
@@ -295,24 +307,47 @@ Daemon::Outcome Daemon::Run() {
 void Daemon::Drain() {
   draining_ = true;
   SetServing(*server_, false);
-  const TimePoint deadline = Now() + options_.drain_deadline;
-  spdlog::info("event=draining sessions={} deadline_ms={}", hub_.live_count(),
-               Milliseconds(options_.drain_deadline));
+  TimePoint told_end{};
+  while (true) {
+    TimePoint end{};
+    {
+      const MutexLock lock(mutex_);
+      end = *drain_end_;
+      if (end == told_end) {
+        if (hub_.live_count() == 0) break;
+        if (changed_.wait_until(mutex_, end) == std::cv_status::timeout) break;
+        continue;
+      }
+    }
+    TellOfDrain(end);
+    told_end = end;
+  }
+  EndDrain();
+  hub_.EndAll(
+      MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kDraining}, "the daemon stops"));
+}
+
+// Tells the sessions when it ends; again, where a later request has brought that forward.
+void Daemon::TellOfDrain(TimePoint end) {
+  const int64_t left_ms = std::max<int64_t>(Milliseconds(end - Now()), 0);
+  spdlog::info("event=draining sessions={} deadline_ms={}", hub_.live_count(), left_ms);
   v1::Notice notice;
   notice.set_kind(v1::Notice::KIND_DRAINING);
   notice.set_message("the daemon stops when its sessions are closed, or at the deadline");
-  const int64_t deadline_ms = Milliseconds(options_.drain_deadline);
-  notice.mutable_deadline()->set_seconds(deadline_ms / 1000);
-  notice.mutable_deadline()->set_nanos(static_cast<int32_t>(deadline_ms % 1000 * 1'000'000));
+  notice.mutable_deadline()->set_seconds(left_ms / 1000);
+  notice.mutable_deadline()->set_nanos(static_cast<int32_t>(left_ms % 1000 * 1'000'000));
   hub_.SendAll(notice);
+}
+
+// Answers who asked for it, and at once who asks later.
+void Daemon::EndDrain() {
+  std::vector<absl::AnyInvocable<void()>> on_drained;
   {
     const MutexLock lock(mutex_);
-    while (hub_.live_count() > 0) {
-      if (changed_.wait_until(mutex_, deadline) == std::cv_status::timeout) break;
-    }
+    is_drained_ = true;
+    on_drained = std::exchange(on_drained_, {});
   }
-  hub_.EndAll(
-      MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kDraining}, "the daemon stops"));
+  for (absl::AnyInvocable<void()>& done : on_drained) done();
 }
 
 void Daemon::Shutdown() {
@@ -324,6 +359,7 @@ void Daemon::Shutdown() {
     }
     startup_.join();
   }
+  EndDrain();
   if (connections_ != nullptr) connections_->StopAccepting();
   fds_.reset();
   // Handlers look their peers up, and use all else, until they are over.

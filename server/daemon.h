@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include <grpcpp/server.h>
@@ -67,8 +68,11 @@ class Daemon {
   // made. Called once.
   Outcome Run();
 
-  // Makes Run end. Thread-safe.
-  void RequestStop();
+  // Makes Run end: drains within `deadline` (absent: the options'), which of several requests the
+  // earliest decides. `done` is called when no session is left or the deadline has passed, on any
+  // thread. Thread-safe.
+  void RequestStop(
+      std::optional<Duration> deadline = std::nullopt, absl::AnyInvocable<void()> done = [] {});
 
   // Removes the sockets' files, for a process that ends without destroying the Daemon. Waits for
   // nothing; thread-safe.
@@ -90,6 +94,8 @@ class Daemon {
   void OnSessionsChanged();
 
   void Drain();
+  void TellOfDrain(TimePoint end);
+  void EndDrain();
   void Shutdown();
 
   const DaemonOptions options_;
@@ -101,7 +107,11 @@ class Daemon {
 
   Mutex mutex_;
   std::condition_variable_any changed_;
-  bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
+  // When the drain ends; absent until a stop is requested.
+  std::optional<TimePoint> drain_end_ ABSL_GUARDED_BY(mutex_);
+  // Called when it has ended.
+  std::vector<absl::AnyInvocable<void()>> on_drained_ ABSL_GUARDED_BY(mutex_);
+  bool is_drained_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> start_failure_ ABSL_GUARDED_BY(mutex_);
   ConnectionWatch* watch_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of whoever is told of a process.
 

@@ -1,13 +1,16 @@
 #include "server/rpc/admin_service.h"
 
+#include <chrono>
 #include <optional>
 #include <string>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include <spdlog/spdlog.h>
 
 #include "core/status_macros.h"
 #include "proto/convert/layout_convert.h"
+#include "server/rpc/convert.h"
 #include "server/rpc/inspect_convert.h"
 #include "server/rpc/session_lookup.h"
 
@@ -101,6 +104,32 @@ absl::Status AdminService::DoTerminateSession(const v1::TerminateSessionRequest&
   KVPOOL_ASSIGN_OR_RETURN(const SessionCall found,
                           FindSessionByPrefix(context_.sessions, request.session_id(), Viewer{}));
   return found.pool->TerminateSession(found.session, request.release_claims());
+}
+
+grpc::ServerUnaryReactor* AdminService::Drain(grpc::CallbackServerContext* call,
+                                              const v1::DrainRequest* request,
+                                              v1::DrainResponse* /*response*/) {
+  return calls_.AnswerLater(call, *request, Access::kAdmin, Place::kHere,
+                            [this, request](const Peer& peer, Reply reply) {
+                              const absl::Status status = StartDrain(*request, reply);
+                              Audit("Drain", "", peer, status);
+                              if (!status.ok()) reply(status);
+                            });
+}
+
+// Replies itself where it returns OK.
+absl::Status AdminService::StartDrain(const v1::DrainRequest& request, Reply reply) {
+  constexpr Duration kMaxDeadline = std::chrono::hours(24);
+  std::optional<Duration> deadline;
+  if (request.has_deadline()) {
+    KVPOOL_ASSIGN_OR_RETURN(deadline, ToDuration("deadline", request.deadline()));
+    if (*deadline < Duration::zero() || *deadline > kMaxDeadline) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("deadline is ", request.deadline().seconds(), " s; it is 0 to 24 hours"));
+    }
+  }
+  context_.drain(deadline, [reply] { reply(absl::OkStatus()); });
+  return absl::OkStatus();
 }
 
 }  // namespace kvpool::server

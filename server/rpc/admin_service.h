@@ -7,7 +7,7 @@
 namespace kvpool::server {
 
 // AdminService, for operators. Each call that it admits is logged with who made it and how it
-// ended. Methods that are not here answer UNIMPLEMENTED. Thread-safe; never blocks.
+// ended. Thread-safe; never blocks.
 class AdminService final : public v1::AdminService::CallbackService {
  public:
   // `context` must outlive it.
@@ -25,6 +25,9 @@ class AdminService final : public v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* TerminateSession(grpc::CallbackServerContext* call,
                                              const v1::TerminateSessionRequest* request,
                                              v1::TerminateSessionResponse* response) override;
+  grpc::ServerUnaryReactor* Drain(grpc::CallbackServerContext* call,
+                                  const v1::DrainRequest* request,
+                                  v1::DrainResponse* response) override;
 
  private:
   absl::Status DoCreatePool(const Peer& peer, const v1::CreatePoolRequest& request,
@@ -32,6 +35,7 @@ class AdminService final : public v1::AdminService::CallbackService {
   absl::Status DoResetPrefixes(const v1::ResetPrefixesRequest& request,
                                v1::ResetPrefixesResponse& response);
   absl::Status DoTerminateSession(const v1::TerminateSessionRequest& request);
+  absl::Status StartDrain(const v1::DrainRequest& request, Reply reply);
 
   const ServiceContext& context_;
   UnaryCalls calls_;

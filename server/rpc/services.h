@@ -2,10 +2,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include <grpcpp/server_builder.h>
 
 #include "core/executor.h"
@@ -34,6 +37,9 @@ struct ServiceContext {
   Clock clock;
   bool trace;
   std::vector<std::string> warnings;
+  // Ends the daemon as `AdminService.Drain` says: within `deadline`, absent: the daemon's own.
+  // `done` is called when no session is left, or the deadline has passed. Never blocks.
+  std::function<void(std::optional<Duration> deadline, absl::AnyInvocable<void()> done)> drain;
   // Set by the daemon: OpenSession and CreatePool are refused with STARTING or DRAINING.
   std::atomic<bool>& starting;
   std::atomic<bool>& draining;

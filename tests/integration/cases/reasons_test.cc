@@ -246,11 +246,5 @@ TEST_CASE("Reflection lists every service") {
   node.CheckAllIsBack();
 }
 
-TEST_CASE("What is not served yet is UNIMPLEMENTED") {
-  Node node(/*num_blocks=*/4);
-  CHECK(Said(node.eyes().Drain({})) == "UNIMPLEMENTED");
-  node.CheckAllIsBack();
-}
-
 }  // namespace
 }  // namespace kvpool::test

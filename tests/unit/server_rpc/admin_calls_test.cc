@@ -115,5 +115,25 @@ TEST_CASE("An ambiguous beginning of an id ends no session, nor does a short one
   CHECK(server.pool().counts().sessions == 2);
 }
 
+TEST_CASE("Drain takes a deadline from nothing to a day, or none") {
+  TestServer server;
+  Connection operating = server.Connect(v1::ROLE_OPERATOR);
+  const auto drain = [&](int64_t seconds) {
+    v1::DrainRequest request;
+    request.mutable_deadline()->set_seconds(seconds);
+    return CodeOf(Call(*operating.admin, &Stub::Drain, request));
+  };
+  CHECK(drain(-1) == "INVALID_ARGUMENT");
+  CHECK(drain(24 * 3'600 + 1) == "INVALID_ARGUMENT");
+  CHECK_FALSE(server.draining());
+  CHECK(drain(0) == "OK");
+  CHECK(server.draining());
+  CHECK(server.drain_deadline() == Duration::zero());
+  CHECK(drain(24 * 3'600) == "OK");
+  CHECK(server.drain_deadline() == std::chrono::hours(24));
+  CHECK(CodeOf(Call(*operating.admin, &Stub::Drain, v1::DrainRequest())) == "OK");
+  CHECK_FALSE(server.drain_deadline().has_value());
+}
+
 }  // namespace
 }  // namespace kvpool::test

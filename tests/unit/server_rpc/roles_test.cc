@@ -38,7 +38,7 @@ grpc::StatusCode CallEmpty(Connection& connection,
 }
 
 // Methods that are not served yet: nobody is told more than that.
-const std::vector<std::string> kUnimplemented = {"WatchPrefixes", "Drain"};
+const std::vector<std::string> kUnimplemented = {"WatchPrefixes"};
 const std::vector<std::string> kContent = {"ChecksumLayers", "ChecksumBlocks"};
 
 bool IsIn(const std::vector<std::string>& names, const std::string& name) {

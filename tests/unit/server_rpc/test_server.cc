@@ -86,6 +86,12 @@ TestServer::TestServer(const TestServerOptions& options)
                  .clock = [this] { return TimePoint(Duration(now_.load())); },
                  .trace = options.trace,
                  .warnings = {"a warning"},
+                 .drain =
+                     [this](std::optional<Duration> deadline, absl::AnyInvocable<void()> done) {
+                       drain_deadline_ = deadline;
+                       draining_ = true;
+                       done();
+                     },
                  .starting = starting_,
                  .draining = draining_}) {
   // gRPC is never shut down: that may wait ten seconds for its backup poller to have a last look.

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -67,6 +68,8 @@ class TestServer {
   const server::MemoryBudget& call_memory() const { return call_memory_; }
   std::atomic<bool>& starting() { return starting_; }
   std::atomic<bool>& draining() { return draining_; }
+  // That the last Drain has asked for. Nothing is waited for.
+  std::optional<Duration> drain_deadline() const { return drain_deadline_; }
 
  private:
   class Processes;
@@ -76,6 +79,7 @@ class TestServer {
   std::atomic<TimePoint::rep> now_;
   std::atomic<bool> starting_ = false;
   std::atomic<bool> draining_ = false;
+  std::optional<Duration> drain_deadline_;
   uint64_t next_connection_ = 1;
 
   server::MemoryBudget call_memory_{server::kMaxCallBytes};
