@@ -13,8 +13,7 @@ namespace kvpool::test {
 namespace {
 
 // Calls any method with an empty message and tells how that ended.
-grpc::StatusCode CallEmpty(Connection& connection,
-                           const google::protobuf::MethodDescriptor& method) {
+grpc::Status CallEmpty(Connection& connection, const google::protobuf::MethodDescriptor& method) {
   grpc::GenericStub stub(connection.channel);
   grpc::ClientContext context;
   grpc::CompletionQueue queue;
@@ -34,7 +33,7 @@ grpc::StatusCode CallEmpty(Connection& connection,
   grpc::Status status;
   call->Finish(&status, nullptr);
   queue.Next(&tag, &ok);
-  return status.error_code();
+  return status;
 }
 
 // Methods that are not served yet: nobody is told more than that.
@@ -52,36 +51,61 @@ bool MayCall(v1::Role role, const std::string& service, const std::string& metho
   return !IsIn(kContent, method);
 }
 
-TEST_CASE("Every method of every service is refused to every role that may not call it") {
-  TestServer server;
-  std::map<v1::Role, Connection> connections;
-  for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_INSPECTOR, v1::ROLE_OPERATOR}) {
-    connections[role] = server.Connect(role);
-  }
-  int method_count = 0;
+std::vector<const google::protobuf::MethodDescriptor*> Methods() {
+  std::vector<const google::protobuf::MethodDescriptor*> methods;
   for (const auto* file :
        {v1::AllocRequest::descriptor()->file(), v1::GetPoolRequest::descriptor()->file(),
         v1::CreatePoolRequest::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
-        const auto& method = *file->service(s)->method(m);
-        ++method_count;
-        for (auto& [role, connection] : connections) {
-          CAPTURE(method.full_name(), v1::Role_Name(role));
-          const grpc::StatusCode code = CallEmpty(connection, method);
-          if (IsIn(kUnimplemented, method.name())) {
-            CHECK(code == grpc::StatusCode::UNIMPLEMENTED);
-          } else if (MayCall(role, file->service(s)->name(), method.name())) {
-            CHECK(code != grpc::StatusCode::PERMISSION_DENIED);
-            CHECK(code != grpc::StatusCode::UNIMPLEMENTED);
-          } else {
-            CHECK(code == grpc::StatusCode::PERMISSION_DENIED);
-          }
-        }
+        methods.push_back(file->service(s)->method(m));
       }
     }
   }
-  CHECK(method_count == 31);
+  CHECK(methods.size() == 31);
+  return methods;
+}
+
+TEST_CASE("Every method of every service is refused to every role that may not call it") {
+  TestServer server;
+  for (const v1::Role role : {v1::ROLE_WORKER, v1::ROLE_INSPECTOR, v1::ROLE_OPERATOR}) {
+    Connection connection = server.Connect(role);
+    for (const auto* method : Methods()) {
+      CAPTURE(method->full_name(), v1::Role_Name(role));
+      const grpc::StatusCode code = CallEmpty(connection, *method).error_code();
+      if (IsIn(kUnimplemented, method->name())) {
+        CHECK(code == grpc::StatusCode::UNIMPLEMENTED);
+      } else if (MayCall(role, method->service()->name(), method->name())) {
+        CHECK(code != grpc::StatusCode::PERMISSION_DENIED);
+        CHECK(code != grpc::StatusCode::UNIMPLEMENTED);
+      } else {
+        CHECK(code == grpc::StatusCode::PERMISSION_DENIED);
+      }
+    }
+  }
+}
+
+// Those of what is not served are gRPC's own.
+TEST_CASE("Every error of every method says why in words and in one ErrorDetail") {
+  TestServer server;
+  std::map<std::string, int> error_counts;  // By method.
+  for (const v1::Role role :
+       {v1::ROLE_UNSPECIFIED, v1::ROLE_WORKER, v1::ROLE_INSPECTOR, v1::ROLE_OPERATOR}) {
+    for (const bool is_draining : {false, true}) {
+      server.draining() = is_draining;
+      Connection connection = server.Connect(role);
+      for (const auto* method : Methods()) {
+        if (IsIn(kUnimplemented, method->name())) continue;
+        CAPTURE(method->full_name(), v1::Role_Name(role), is_draining);
+        const grpc::Status status = CallEmpty(connection, *method);
+        if (status.ok()) continue;
+        ++error_counts[method->full_name()];
+        CHECK_FALSE(status.error_message().empty());
+        CHECK_NOTHROW(DetailOf(status));
+      }
+    }
+  }
+  CHECK(error_counts.size() == Methods().size() - kUnimplemented.size());
 }
 
 TEST_CASE("A connection that the daemon has not accepted may call nothing") {
