@@ -45,8 +45,9 @@ DaemonProcess::~DaemonProcess() {
 }
 
 void DaemonProcess::Start() {
-  std::vector<std::string> arguments = {KVPOOL_KVPOOLD,
-                                        "--config=" + directory_.File("config.json")};
+  std::vector<std::string> arguments = options_.launcher;
+  arguments.emplace_back(KVPOOL_KVPOOLD);
+  arguments.push_back("--config=" + directory_.File("config.json"));
   arguments.insert(arguments.end(), options_.flags.begin(), options_.flags.end());
   process_.emplace(ChildProcess::Options{.arguments = std::move(arguments),
                                          .environment = options_.environment,

@@ -23,6 +23,7 @@ class DaemonProcess {
     std::vector<std::string> flags{};        // Beside --config.
     std::vector<std::string> environment{};  // NAME=value.
     bool wait_until_serving = true;
+    std::vector<std::string> launcher{};  // A program that runs it, and its arguments.
   };
 
   DaemonProcess() : DaemonProcess(Options{}) {}
