@@ -74,7 +74,9 @@ absl::Status HostRegion::MapBytes() {
   if (madvise(data_, size_bytes_, MADV_DONTFORK) != 0) {
     return SystemError(errno, "madvise(MADV_DONTFORK)", size_bytes_);
   }
-  // An advice: a kernel without huge pages for shared memory refuses it, and small ones serve.
+  // An advice: a kernel without huge pages for shared memory refuses it, and small ones serve. What
+  // posix_fallocate took is by the system's setting alone, as it knows no mapping, whenever this
+  // comes; where that is "advise", the kernel makes huge pages of those in time.
   (void)madvise(data_, size_bytes_, MADV_HUGEPAGE);
   return absl::OkStatus();
 }
