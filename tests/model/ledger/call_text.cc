@@ -36,6 +36,9 @@ struct EventText {
   std::string operator()(const MemberGone& event) const {
     return absl::StrCat("MemberGone{", ToText(event.id), "}");
   }
+  std::string operator()(const WatchReady& event) const {
+    return absl::StrCat("WatchReady{#", static_cast<uint64_t>(event.id), "}");
+  }
 };
 
 }  // namespace

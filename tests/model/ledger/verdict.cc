@@ -82,6 +82,8 @@ struct Matcher {
   bool operator()(const MemberGone& event) const {
     return expected.kind == Kind::kMemberGone && expected.session == event.id;
   }
+  // Nobody watches here.
+  bool operator()(const WatchReady& /*event*/) const { return false; }
 };
 
 // Whether the documents say which of the two comes first.
