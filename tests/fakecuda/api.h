@@ -54,6 +54,7 @@ Result cuMemsetD2D8Async(DevicePointer to, size_t pitch, unsigned char value, si
 Result cuMemcpyHtoDAsync_v2(DevicePointer to, const void* from, size_t size, Stream stream);
 Result cuMemcpyDtoHAsync_v2(void* to, DevicePointer from, size_t size, Stream stream);
 Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t size, Stream stream);
+Result cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t size, Stream stream);
 Result cuMemcpyPeerAsync(DevicePointer to, Context to_context, DevicePointer from,
                          Context from_context, size_t size, Stream stream);
 Result cuMemcpyBatchAsync(DevicePointer* to, DevicePointer* from, size_t* sizes, size_t count,

@@ -149,6 +149,12 @@ Result cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t size, S
   });
 }
 
+Result cuMemcpyAsync(DevicePointer to, DevicePointer from, size_t size, Stream stream) {
+  return EnterOnStream("cuMemcpyAsync", stream, [&](StreamState& state) {
+    return EnqueueCopy(state, {.to = to, .from = from, .size = size});
+  });
+}
+
 Result cuMemcpyPeerAsync(DevicePointer to, Context to_context, DevicePointer from,
                          Context from_context, size_t size, Stream stream) {
   return EnterOnStream("cuMemcpyPeerAsync", stream, [&](StreamState& state) {

@@ -53,6 +53,7 @@ const std::vector<Symbol>& Symbols() {
       SymbolOf("cuMemcpyHtoDAsync", 3020, cuMemcpyHtoDAsync_v2),
       SymbolOf("cuMemcpyDtoHAsync", 3020, cuMemcpyDtoHAsync_v2),
       SymbolOf("cuMemcpyDtoDAsync", 3020, cuMemcpyDtoDAsync_v2),
+      SymbolOf("cuMemcpyAsync", 4000, cuMemcpyAsync),
       SymbolOf("cuMemcpyPeerAsync", 4000, cuMemcpyPeerAsync),
       SymbolOf("cuMemcpyBatchAsync", 12'080, cuMemcpyBatchAsync),
       SymbolOf("cuMemcpyBatchAsync", 13'000, cuMemcpyBatchAsync_v2),

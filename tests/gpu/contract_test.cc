@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <string>

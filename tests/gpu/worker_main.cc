@@ -66,9 +66,9 @@ class Worker {
     words >> offset;
     uint8_t byte = 0;
     const absl::Status status = DoOnLane([&](Lane& lane) {
-      return lane.Check(
-          lane.api().cuMemcpyDtoHAsync(&byte, imported_->base() + offset, 1, lane.stream()),
-          "cuMemcpyDtoHAsync");
+      return lane.Check(lane.api().cuMemcpyAsync(reinterpret_cast<DevicePointer>(&byte),
+                                                 imported_->base() + offset, 1, lane.stream()),
+                        "cuMemcpyAsync");
     });
     return status.ok() ? std::to_string(byte) : Text(status);
   }

@@ -67,9 +67,7 @@ static_assert(kSame<decltype(Api::cuMemHostAlloc), PFN_cuMemHostAlloc_v2020>);
 static_assert(kSame<decltype(Api::cuMemFreeHost), PFN_cuMemFreeHost_v2000>);
 static_assert(kSame<decltype(Api::cuMemsetD8Async), PFN_cuMemsetD8Async_v3020>);
 static_assert(kSame<decltype(Api::cuMemsetD2D8Async), PFN_cuMemsetD2D8Async_v3020>);
-static_assert(kSame<decltype(Api::cuMemcpyHtoDAsync), PFN_cuMemcpyHtoDAsync_v3020>);
-static_assert(kSame<decltype(Api::cuMemcpyDtoHAsync), PFN_cuMemcpyDtoHAsync_v3020>);
-static_assert(kSame<decltype(Api::cuMemcpyDtoDAsync), PFN_cuMemcpyDtoDAsync_v3020>);
+static_assert(kSame<decltype(Api::cuMemcpyAsync), PFN_cuMemcpyAsync_v4000>);
 static_assert(kSame<decltype(Api::cuMemcpyPeerAsync), PFN_cuMemcpyPeerAsync_v4000>);
 static_assert(
     kSame<decltype(Api::cuStreamCreateWithPriority), PFN_cuStreamCreateWithPriority_v5050>);

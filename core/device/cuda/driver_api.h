@@ -38,9 +38,8 @@ struct Api {
   Result (*cuMemsetD8Async)(DevicePointer to, unsigned char value, size_t size, Stream stream);
   Result (*cuMemsetD2D8Async)(DevicePointer to, size_t pitch, unsigned char value, size_t width,
                               size_t height, Stream stream);
-  Result (*cuMemcpyHtoDAsync)(DevicePointer to, const void* from, size_t size, Stream stream);
-  Result (*cuMemcpyDtoHAsync)(void* to, DevicePointer from, size_t size, Stream stream);
-  Result (*cuMemcpyDtoDAsync)(DevicePointer to, DevicePointer from, size_t size, Stream stream);
+  // Any way: an address says itself whether it is the device's or the host's.
+  Result (*cuMemcpyAsync)(DevicePointer to, DevicePointer from, size_t size, Stream stream);
   Result (*cuMemcpyPeerAsync)(DevicePointer to, Context to_context, DevicePointer from,
                               Context from_context, size_t size, Stream stream);
   Result (*cuStreamCreateWithPriority)(Stream* stream, unsigned int flags, int priority);

@@ -1,6 +1,7 @@
 #include "core/device/cuda/piece_copier.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "core/status_macros.h"
@@ -56,30 +57,16 @@ absl::Status CopyBatch(Lane& lane, std::span<const CopyPiece> pieces) {
       "cuMemcpyBatchAsync");
 }
 
-absl::Status CopyOne(Lane& lane, const CopyPiece& piece, Direction direction) {
-  const Api& api = lane.api();
-  switch (direction) {
-    case Direction::kWithinDevice:
-      return lane.Check(api.cuMemcpyDtoDAsync(piece.to, piece.from, piece.size, lane.stream()),
-                        "cuMemcpyDtoDAsync");
-    case Direction::kToHost:
-      return lane.Check(api.cuMemcpyDtoHAsync(reinterpret_cast<void*>(piece.to), piece.from,
-                                              piece.size, lane.stream()),
-                        "cuMemcpyDtoHAsync");
-    case Direction::kToDevice:
-      return lane.Check(api.cuMemcpyHtoDAsync(piece.to, reinterpret_cast<const void*>(piece.from),
-                                              piece.size, lane.stream()),
-                        "cuMemcpyHtoDAsync");
+absl::Status CopyEach(Lane& lane, std::span<const CopyPiece> pieces) {
+  for (const CopyPiece& piece : pieces) {
+    KVPOOL_RETURN_IF_ERROR(
+        lane.Check(lane.api().cuMemcpyAsync(piece.to, piece.from, piece.size, lane.stream()),
+                   "cuMemcpyAsync"));
   }
   return absl::OkStatus();
 }
 
-absl::Status CopyEach(Lane& lane, std::span<const CopyPiece> pieces, Direction direction) {
-  for (const CopyPiece& piece : pieces) KVPOOL_RETURN_IF_ERROR(CopyOne(lane, piece, direction));
-  return absl::OkStatus();
-}
-
-absl::Status Enqueue(Lane& lane, std::span<const CopyPiece> pieces, Direction direction) {
+absl::Status Enqueue(Lane& lane, std::span<const CopyPiece> pieces) {
   const Sizes sizes = SizesOf(pieces);
   if (lane.kernels() != nullptr && pieces.size() >= kKernelPieces &&
       sizes.sum / pieces.size() < kEngineBytes) {
@@ -88,14 +75,14 @@ absl::Status Enqueue(Lane& lane, std::span<const CopyPiece> pieces, Direction di
   const bool has_batch =
       lane.api().cuMemcpyBatchAsync12 != nullptr || lane.api().cuMemcpyBatchAsync13 != nullptr;
   if (has_batch && pieces.size() > 1) return CopyBatch(lane, pieces);
-  return CopyEach(lane, pieces, direction);
+  return CopyEach(lane, pieces);
 }
 
 }  // namespace
 
-absl::Status CopyPieces(Lane& lane, const Staging::Half& half, size_t count, Direction direction) {
+absl::Status CopyPieces(Lane& lane, const Staging::Half& half, size_t count) {
   if (count == 0) return absl::OkStatus();
-  KVPOOL_RETURN_IF_ERROR(Enqueue(lane, std::span(half.copies, count), direction));
+  KVPOOL_RETURN_IF_ERROR(Enqueue(lane, std::span(half.copies, count)));
   return lane.staging().Use(half, lane.stream());
 }
 

@@ -81,9 +81,7 @@ absl::string_view SymbolTable::FindAll(int driver_version, Api& api) const {
   find("cuMemFreeHost", 2000, api.cuMemFreeHost);
   find("cuMemsetD8Async", 3020, api.cuMemsetD8Async);
   find("cuMemsetD2D8Async", 3020, api.cuMemsetD2D8Async);
-  find("cuMemcpyHtoDAsync", 3020, api.cuMemcpyHtoDAsync);
-  find("cuMemcpyDtoHAsync", 3020, api.cuMemcpyDtoHAsync);
-  find("cuMemcpyDtoDAsync", 3020, api.cuMemcpyDtoDAsync);
+  find("cuMemcpyAsync", 4000, api.cuMemcpyAsync);
   find("cuMemcpyPeerAsync", 4000, api.cuMemcpyPeerAsync);
   find("cuStreamCreateWithPriority", 5050, api.cuStreamCreateWithPriority);
   find("cuStreamDestroy", 4000, api.cuStreamDestroy);

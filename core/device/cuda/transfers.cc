@@ -105,7 +105,7 @@ absl::Status CopyExtents(Lane& lane, const CudaRegion& source, const CudaRegion&
                                .from = source.base() + extent.source_bytes,
                                .size = extent.size_bytes};
     }
-    KVPOOL_RETURN_IF_ERROR(CopyPieces(lane, *half, count, Direction::kWithinDevice));
+    KVPOOL_RETURN_IF_ERROR(CopyPieces(lane, *half, count));
   }
   return absl::OkStatus();
 }
@@ -135,7 +135,7 @@ absl::Status ReadExtents(Lane& lane, const CudaRegion& region, std::span<const E
           at += piece.size;
         });
     if (size == 0) return finish_last();
-    KVPOOL_RETURN_IF_ERROR(CopyPieces(lane, *half, count, Direction::kToHost));
+    KVPOOL_RETURN_IF_ERROR(CopyPieces(lane, *half, count));
     KVPOOL_RETURN_IF_ERROR(finish_last());
     last = Chunk{.half = half, .to = bytes.first(size)};
     bytes = bytes.subspan(size);
@@ -157,7 +157,7 @@ absl::Status WriteExtents(Lane& lane, const CudaRegion& region, std::span<const 
     if (size == 0) return absl::OkStatus();
     std::memcpy(half->bytes, bytes.data(), size);
     bytes = bytes.subspan(size);
-    KVPOOL_RETURN_IF_ERROR(CopyPieces(lane, *half, count, Direction::kToDevice));
+    KVPOOL_RETURN_IF_ERROR(CopyPieces(lane, *half, count));
   }
 }
 

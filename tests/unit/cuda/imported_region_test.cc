@@ -41,7 +41,9 @@ class Import {
     Ending ending;
     (*lane)->Post(
         [&](Lane& on) {
-          return on.Check(on.api().cuMemcpyDtoHAsync(&byte, at, 1, on.stream()), "copy");
+          return on.Check(
+              on.api().cuMemcpyAsync(reinterpret_cast<DevicePointer>(&byte), at, 1, on.stream()),
+              "copy");
         },
         ending.Take());
     REQUIRE(ending.Wait().ok());

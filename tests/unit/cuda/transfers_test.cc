@@ -57,7 +57,7 @@ TEST_CASE("many small extents are one launch, or one batch, or a call each") {
   const bool has_batch = std::string(way.version) != "12070";
   CHECK(fakecuda_calls("cuLaunchKernel") == (way.has_kernels ? 1U : 0U));
   CHECK(fakecuda_calls("cuMemcpyBatchAsync") == (!way.has_kernels && has_batch ? 1U : 0U));
-  CHECK(fakecuda_calls("cuMemcpyDtoDAsync") == (has_batch ? 0U : 100U));
+  CHECK(fakecuda_calls("cuMemcpyAsync") == (has_batch ? 0U : 100U));
 }
 
 TEST_CASE("large extents go by the copy engines, kernels or not") {
@@ -122,7 +122,7 @@ TEST_CASE("a copy that fails halfway is over only when what was begun is") {
   FakeGpu gpu;
   Set(kWays[3]);
   const auto region = gpu.Allocate(kSize);
-  fakecuda_set("FAKECUDA_FAIL", "cuMemcpyDtoDAsync:2:1");
+  fakecuda_set("FAKECUDA_FAIL", "cuMemcpyAsync:2:1");
   const std::vector<CopyExtent> copies{
       {.source_bytes = 0, .destination_bytes = 100, .size_bytes = 10},
       {.source_bytes = 0, .destination_bytes = 200, .size_bytes = 10}};
