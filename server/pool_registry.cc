@@ -62,6 +62,21 @@ void LogCreated(const PoolLayout& layout) {
                GibText(RequiredBytes(layout)), mixed);
 }
 
+// Who is in the way of deleting the pool.
+std::string InUseText(const Pool& pool) {
+  const std::vector<SessionInfo> sessions = pool.ListSessions();
+  if (sessions.empty()) return "has sessions";  // Gone meanwhile.
+  const SessionInfo& first = sessions.front();
+  std::string text = absl::StrCat("has ", sessions.size(), " sessions, the first of them ",
+                                  first.id.Short(), " of process ", first.pid);
+  if (first.state == SessionState::kClaiming) {
+    absl::StrAppend(&text,
+                    ", which has ended, but its process may still write: until it is gone, or "
+                    "somebody vouches for it (TerminateSession with release_claims)");
+  }
+  return text;
+}
+
 }  // namespace
 
 uint64_t RequiredBytes(const PoolLayout& layout) {
@@ -145,9 +160,8 @@ absl::Status PoolRegistry::Delete(absl::string_view name) {
     return absl::NotFoundError(absl::StrCat("there is no pool '", name, "'"));
   }
   if (!it->second.pool->is_idle()) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition, {.reason = Reason::kInUse},
-        absl::StrCat("pool ", name, " has sessions, or processes that may still write"));
+    return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kInUse},
+                     absl::StrCat("pool ", name, " ", InUseText(*it->second.pool)));
   }
   // A call that found the pool before may yet open a session in it: it is kept going until
   // nobody has it.

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
@@ -36,6 +37,12 @@ absl::Status Connection::Run(const std::function<grpc::Status(grpc::ClientContex
   context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout_));
   absl::Status status = client::StatusFromGrpc(call(context));
   if (ExitCodeFor(status) != ExitCode::kUnreachable) return status;
+  // What gRPC makes of connect()'s EACCES.
+  if (absl::StrContains(status.message(), "Permission denied")) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("you may not connect to ", socket_,
+                     ": its mode and group, and its directory's, say who may"));
+  }
   return absl::Status(status.code(),
                       absl::StrCat("no daemon answers at ", socket_, ": ", status.message()));
 }

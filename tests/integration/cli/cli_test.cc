@@ -37,7 +37,8 @@ struct Answer {
 // kvpoolctl, asked at one socket.
 class Ctl {
  public:
-  explicit Ctl(std::string socket) : socket_(std::move(socket)) {}
+  explicit Ctl(std::string socket, std::optional<uid_t> uid = std::nullopt)
+      : socket_(std::move(socket)), uid_(uid) {}
 
   Answer operator()(std::vector<std::string> arguments) const {
     const TempDir directory;
@@ -45,7 +46,7 @@ class Ctl {
     ChildProcess process({.arguments = std::move(arguments),
                           .environment = {"KVPOOL_SOCKET=" + socket_},
                           .stderr_path = directory.File("stderr"),
-                          .uid = std::nullopt});
+                          .uid = uid_});
     Answer answer;
     answer.out = process.ReadAll();
     answer.code = process.Wait();
@@ -57,7 +58,22 @@ class Ctl {
 
  private:
   const std::string socket_;
+  const std::optional<uid_t> uid_;
 };
+
+TEST_CASE("kvpoolctl says that a socket is not its user's, and not that no daemon is there") {
+  if (geteuid() != 0) return;  // Who is not root is nobody else either.
+  constexpr uid_t kNobody = 65'534;
+  Node node(/*num_blocks=*/4);
+  std::filesystem::permissions(
+      node.daemon().directory().path(),
+      std::filesystem::perms::owner_all | std::filesystem::perms::others_exec);
+  // Only the daemon's user and group may enter the socket's directory.
+  const Answer answer = Ctl(node.daemon().operator_socket(), kNobody)({"health"});
+  CHECK(answer.code == kRefused);
+  CHECK(absl::StrContains(answer.err, "PERMISSION_DENIED: you may not connect to unix:"));
+  node.CheckAllIsBack();
+}
 
 template <typename Message>
 Message FromJson(const Answer& answer) {

@@ -1,5 +1,7 @@
 #include <string>
 
+#include "absl/strings/match.h"
+
 #include "tests/support/catch.h"
 #include "tests/unit/server_rpc/test_server.h"
 
@@ -80,7 +82,17 @@ TEST_CASE("A pool with an open session is in use") {
   TestServer server;
   Connection operating = server.Connect(v1::ROLE_OPERATOR);
   const std::string session = OpenSession(operating);
-  CHECK(CodeOf(Delete(operating, "main")) == "FAILED_PRECONDITION IN_USE");
+  grpc::Status status = Delete(operating, "main");
+  CHECK(CodeOf(status) == "FAILED_PRECONDITION IN_USE");
+  CHECK(absl::StrContains(status.error_message(), session.substr(0, 8)));
+  CHECK_FALSE(absl::StrContains(status.error_message(), "ended"));
+  // Ended, it is in the way as long as its process may still write.
+  Alloc(operating, session, 1);
+  CHECK(CodeOf(Terminate(operating, session, false)) == "OK");
+  status = Delete(operating, "main");
+  CHECK(CodeOf(status) == "FAILED_PRECONDITION IN_USE");
+  CHECK(absl::StrContains(status.error_message(), session.substr(0, 8)));
+  CHECK(absl::StrContains(status.error_message(), "release_claims"));
   CHECK(CodeOf(Terminate(operating, session, true)) == "OK");
   CHECK(CodeOf(Delete(operating, "main")) == "OK");
 }
