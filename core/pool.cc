@@ -12,7 +12,7 @@
 namespace kvpool {
 namespace {
 
-LedgerOptions MakeLedgerOptions(const PoolOptions& options) {
+LedgerOptions MakeLedgerOptions(const PoolOptions& options, TimePoint now) {
   return {.num_blocks = options.layout.num_blocks,
           .fill_on_alloc = options.layout.spec.fill_on_alloc,
           .max_blocks_per_tenant = options.layout.spec.max_blocks_per_tenant,
@@ -21,6 +21,8 @@ LedgerOptions MakeLedgerOptions(const PoolOptions& options) {
                                  : EvictionPolicyName::kLearned,
           .trace = options.trace,
           .claim_grace = options.claim_grace,
+          // So that no number is one of a pool before it: a change takes more than a nanosecond.
+          .before_first_change = static_cast<uint64_t>(now.time_since_epoch().count()),
           .limits = options.limits};
 }
 
@@ -38,7 +40,7 @@ Pool::Pool(const PoolOptions& options, std::unique_ptr<Memory> memory, Clock clo
            PoolObserver& observer)
     : memory_(std::move(memory)),
       ledger_(std::make_unique<PoolLedger>(
-          MakeLedgerOptions(options), std::move(clock), observer,
+          MakeLedgerOptions(options, clock()), clock, observer,
           [this](FillNeeded fill) { FillAllocated(handle(), std::move(fill)); })),
       reclaim_slice_(options.limits.reclaim_slice) {}
 
@@ -125,6 +127,18 @@ uint32_t Pool::ResetPrefixes(std::optional<absl::string_view> tenant) {
   return ledger_->Run(
       [&](Ledger& ledger, TimePoint now) { return ledger.ResetPrefixes(tenant, now); });
 }
+
+WatchId Pool::OpenWatch(const WatchCall& call, std::function<void()> wake) {
+  return ledger_->OpenWatch(call, std::move(wake));
+}
+
+WatchProgress Pool::ReadWatch(WatchId id, std::vector<PrefixEvent>& events) {
+  return ledger_->ReadWatch(id, events);
+}
+
+uint64_t Pool::WatchSequence(WatchId id) const { return ledger_->WatchSequence(id); }
+
+void Pool::CloseWatch(WatchId id) { ledger_->CloseWatch(id); }
 
 void Pool::FillBlocks(const Caller& caller, std::vector<BlockRef> blocks, Fill fill, Done done) {
   kvpool::FillBlocks(handle(), caller, std::move(blocks), fill, std::move(done));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,9 +54,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
   void ProcessGone(ProcessId process);
 
   // --- Blocks ---
-
   // Answers by `done`, at once where it can. Returns what Cancel takes, or 0 where there is nothing
-  // left to cancel: `done` has been called, or is being called on another thread.
+  // left to cancel: `done` has been called, or is being called.
   PendingId Alloc(const AllocCall& call, AllocCallback done);
   // Withdraws a call that still waits: its callback is called with CANCELLED, and it got nothing.
   // Else nothing happens, and the callback has been or will be called with the call's own result.
@@ -64,10 +64,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
   absl::StatusOr<DecRefAnswer> DecRef(const DecRefCall& call);
 
   // --- Prefix cache ---
-
-  // The keys of a prefix in the pool, the caller's tenant and its session's model, which are
-  // filled in; of `max_blocks` blocks at most. Long prefixes take long: 0.1 us for 16 tokens.
-  // Errors: as CheckPrefix, and INVALID_ARGUMENT: the session has no model.
+  // The keys of a prefix in the pool, the caller's tenant and its session's model, which are filled
+  // in; of `max_blocks` at most, 0.1 us for 16 tokens. Errors: as CheckPrefix's and GetModel's.
   absl::StatusOr<PrefixKeys> HashPrefix(const Caller& caller, Prefix prefix,
                                         size_t max_blocks) const;
   absl::StatusOr<PublishAnswer> Publish(const PublishCall& call);
@@ -75,42 +73,39 @@ class Pool : public std::enable_shared_from_this<Pool> {
   absl::StatusOr<EvictAnswer> Evict(const EvictCall& call);
   uint32_t ResetPrefixes(std::optional<absl::string_view> tenant);
 
-  // --- Bytes ---
+  // As PrefixWatches'. `wake` is called whenever a watch that was read to its end has more to
+  // read, or the pool goes; maybe once more while it is being closed.
+  WatchId OpenWatch(const WatchCall& call, std::function<void()> wake);
+  WatchProgress ReadWatch(WatchId id, std::vector<PrefixEvent>& events);
+  uint64_t WatchSequence(WatchId id) const;
+  void CloseWatch(WatchId id);
 
-  // Fills whole blocks that the session holds and that are not sealed nor claimed, in slices.
-  // `fill` is kZero or kPoison.
+  // --- Bytes ---
+  // Fills whole blocks that the session holds, not sealed nor claimed, in slices: kZero or kPoison.
   void FillBlocks(const Caller& caller, std::vector<BlockRef> blocks, Fill fill, Done done);
 
-  // Copies source i of `source` to destination i of `destination` (maybe the same pool), in
-  // slices. `destination_session` absent: the caller's.
-  // Errors: INVALID_ARGUMENT, lists of different lengths, or a destination listed twice or also a
-  // source; FAILED_PRECONDITION, LAYOUT_MISMATCH, or as Ledger::Pin.
+  // Copies source i of `source` to destination i of `destination` (maybe the same pool), in slices.
+  // `destination_session` absent: the caller's. Errors: INVALID_ARGUMENT, lists of different
+  // lengths, or a destination listed twice or also a source; FAILED_PRECONDITION, LAYOUT_MISMATCH,
+  // or as Ledger::Pin.
   static void CopyBlocks(const std::shared_ptr<Pool>& source,
                          const std::shared_ptr<Pool>& destination, const Caller& caller,
                          std::vector<BlockRef> sources, std::vector<BlockRef> destinations,
                          std::optional<SessionId> destination_session, Done done);
 
   // The bytes of blocks that the session holds, in pieces under 1 MiB: blocks in the order given,
-  // layers ascending, K then V (not a V that aliases K).
-  class Reader {
-   public:
-    virtual ~Reader() = default;
-    // Reads the next piece; an absent one is the end. One call at a time. ABORTED where a block
-    // was let go (or let go and taken again) meanwhile.
-    virtual void Next(absl::AnyInvocable<void(absl::StatusOr<std::optional<BlockPiece>>)> done) = 0;
-  };
-  // `layers` empty: all. Errors: INVALID_ARGUMENT, naming a shard, a layer or a block that is not
-  // there; NOT_HELD and STALE_BLOCK. The session does not expire while the reader lives.
+  // layers ascending, K then V (not a V that aliases K). `layers` empty: all. Errors:
+  // INVALID_ARGUMENT, naming a shard, a layer or a block that is not there; NOT_HELD and
+  // STALE_BLOCK. The session does not expire while the reader lives.
+  using Reader = PieceReader;
   absl::StatusOr<std::unique_ptr<Reader>> OpenReader(const Caller& caller,
                                                      std::vector<BlockRef> blocks,
                                                      std::vector<uint32_t> layers, uint32_t shard);
 
-  // Writes one piece into a block that the session holds and that is not sealed nor claimed.
-  // Checked whole before its bytes move.
+  // Writes one piece, checked whole first, into a block as FillBlocks takes them.
   void Write(const Caller& caller, BlockPiece piece, Done done);
 
-  // As Ledger's: for streams of Write calls.
-  absl::Status BeginCall(const Caller& caller);
+  absl::Status BeginCall(const Caller& caller);  // For streams of Write calls.
   void EndCall(const SessionId& session);
 
   // Checksums of live blocks' bytes, a layer at a time: those before `boundary` of the list apart
@@ -119,14 +114,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
   // free block; ABORTED (STALE_BLOCK), a block at another generation than given, before or after.
   void ChecksumLayers(std::vector<BlockRef> blocks, uint32_t boundary, uint32_t shard,
                       absl::AnyInvocable<void(absl::StatusOr<std::vector<LayerChecksum>>)> done);
-  // Of one layer, one entry a block of the list.
+  // Of one layer, an entry a block.
   void ChecksumBlocks(std::vector<BlockRef> blocks, uint32_t layer, uint32_t shard,
                       absl::AnyInvocable<void(absl::StatusOr<std::vector<BlockChecksum>>)> done);
 
   // --- Time ---
-
-  // Does what fell due, and one slice of reclaiming. Returns when to call it again: now, if more
-  // is to be reclaimed; absent: when something happens.
+  // Does what fell due, and one slice of reclaiming. Returns when to call it again: now, if more is
+  // to be reclaimed; absent: when something happens.
   std::optional<TimePoint> Advance();
 
   // --- Inspection ---

@@ -13,8 +13,15 @@
 
 namespace kvpool {
 
-// The calls of the prefix cache and their answers, as those in calls.h.
+// The calls of the prefix cache and their answers, as those in calls.h. Prefixes are hashed with
+// the session's tenant and model. Errors of all three: INVALID_ARGUMENT, the session has no model.
 
+// Makes blocks findable, and seals them. An entry's errors do not depend on whether its prefix
+// is findable already.
+// Errors: INVALID_ARGUMENT, the prefix is not as long as `skip` and the blocks together, or a
+// block is named twice; FAILED_PRECONDITION, PARENT_UNKNOWN, NOT_HELD, STALE_BLOCK, SEALED (under
+// another prefix) or CLAIMED; ABORTED, BUSY: the daemon writes to it.
+//
 // `prefix` covers exactly the first `skip` blocks after its parent, which are findable, and then
 // `blocks`, no block twice.
 struct PublishCall {
@@ -27,6 +34,9 @@ struct PublishCall {
   uint64_t idempotency_key = 0;
 };
 
+// Finds the longest findable prefix; with `acquire`, adds a reference to each of its blocks,
+// which is a use of them. An unknown parent is a miss.
+// Errors, with `acquire`: RESOURCE_EXHAUSTED, LIMIT or POOL_FULL, as IncRef's.
 struct LookupCall {
   Caller caller;
   const PrefixKeys* prefix = nullptr;
@@ -34,7 +44,10 @@ struct LookupCall {
   uint64_t idempotency_key = 0;
 };
 
-// Either a list of blocks or a count.
+// Makes blocks unfindable: those listed, whoever of the tenant holds them, in an order in which
+// each is a leaf; or up to `count` of the tenant's that nobody holds, in the policy's order.
+// Errors: INVALID_ARGUMENT, a list and a count; PERMISSION_DENIED, another tenant's block;
+// FAILED_PRECONDITION, STALE_BLOCK, or NOT_LEAF: it has findable children that are not listed.
 struct EvictCall {
   Caller caller;
   uint32_t count = 0;

@@ -3,13 +3,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 
 #include "core/ids.h"
-#include "core/layout/pool_spec.h"
-#include "core/ledger/prefix/prefix_hasher.h"
+#include "core/ledger/alloc_call.h"
 
 namespace kvpool {
 
@@ -31,12 +29,10 @@ namespace kvpool {
 // A call repeats an earlier one of its key only where everything but `caller` is equal, `wait`
 // included.
 
-// Whose call it is. A session answers to callers of its own tenant only.
-struct Caller {
-  SessionId session;
-  absl::string_view tenant;
-};
-
+// Errors: NOT_FOUND (SESSION_UNKNOWN), the session to join is not live; PERMISSION_DENIED, it is
+// another tenant's; FAILED_PRECONDITION (JOINED), it is itself joined; INVALID_ARGUMENT, a
+// guarantee or model with join, or a guarantee over the tenant's quota or the pool;
+// RESOURCE_EXHAUSTED, LIMIT or GUARANTEE.
 struct OpenSessionCall {
   SessionId id;  // Fresh and random.
   absl::string_view tenant;
@@ -53,44 +49,21 @@ struct OpenSessionCall {
   std::optional<SessionId> join{};
 };
 
-// Which queue a call waits in. Nobody in kAdmit is served before anybody in kGrow.
-enum class WaitQueue : uint8_t {
-  kGrow,   // Alloc: a running sequence needs its next block.
-  kAdmit,  // Acquire: a new sequence is admitted.
-};
-
-// What the session may take is free + cached, less the unfilled guarantees of all sessions; what
-// it lacks itself of its own guarantee it may take of all of that, though others' come short by
-// it. While anybody waits in `queue` or before it, it may take what it lacks of its guarantee and
-// no more, whatever `release` gives up.
-//
-// With `prefix` it is an Acquire: the blocks of the longest findable prefix are taken first, of
-// which those that nobody holds count like new ones. They are found anew when a waiting call's
-// turn comes. One that waits is served before its turn only where what its session lacks of its
-// guarantee is all of `count`, as if nothing were found.
-struct AllocCall {
-  Caller caller;
-  uint32_t count = 0;  // Those of the prefix included.
-  const PrefixKeys* prefix = nullptr;
-  uint32_t max_new_blocks = 0;     // With `prefix`: how many new ones at most. 0: all.
-  bool allow_partial = false;      // Not where it may wait, nor with `prefix`.
-  std::optional<Duration> wait{};  // 0 and less: as if absent.
-  Fill fill = Fill::kUnspecified;
-  // Dropped first, in the same step. What that frees is counted for this call before anything
-  // else, and it counts as not held where a guarantee or quota is looked at.
-  std::span<const BlockRef> release{};  // Not with `prefix`.
-  uint64_t idempotency_key = 0;         // 0: none.
-  WaitQueue queue = WaitQueue::kGrow;   // kAdmit with `prefix`.
-
-  bool may_wait() const { return wait.has_value() && *wait > Duration::zero(); }
-};
-
+// Adds a reference for each entry. A block that the session does not hold needs its
+// generation, as another session of the tenant passed it on. A cached one becomes held.
+// Errors: FAILED_PRECONDITION, NOT_HELD (no generation given), STALE_BLOCK (another
+// generation), or NOT_LIVE (free or quarantined); PERMISSION_DENIED: another tenant's block;
+// RESOURCE_EXHAUSTED, LIMIT (a block's references, or all blocks' sharers), or POOL_FULL: cached
+// ones that others are guaranteed.
 struct IncRefCall {
   Caller caller;
   std::span<const BlockRef> blocks{};
   uint64_t idempotency_key = 0;
 };
 
+// Drops a reference for each entry, in order.
+// Errors: FAILED_PRECONDITION, NOT_HELD (at any generation) or STALE_BLOCK (held, but not at
+// that generation), naming the first such entry.
 struct DecRefCall {
   Caller caller;
   std::span<const BlockRef> blocks{};
@@ -108,32 +81,12 @@ struct PinCall {
   std::optional<SessionId> write_session{};
 };
 
-struct AllocAnswer {
-  std::vector<BlockRef> blocks{};  // Generations filled in.
-  // With `prefix`: how many of `blocks`, the first ones, hold it; and the key of the last of
-  // these, else that of the prefix's parent, if any.
-  uint32_t matched_blocks = 0;
-  std::optional<PrefixKey> last_key{};
-  // What the session could allocate next in kGrow, quota included: once everybody who waits has
-  // had a turn, or, answered by an event, just before the next in line has.
-  uint32_t available = 0;
-
-  bool operator==(const AllocAnswer&) const = default;
-};
-
 struct DecRefAnswer {
   uint32_t freed = 0;
   uint32_t cached = 0;
   uint32_t available = 0;  // As AllocAnswer's.
 
   bool operator==(const DecRefAnswer&) const = default;
-};
-
-// The answer, or where `pending` is not 0 the promise of an AllocDone event: the call waits for
-// room, or its blocks are being filled. It counts as a running call until then.
-struct AllocOutcome {
-  PendingId pending{};
-  AllocAnswer answer;
 };
 
 // `id` ends the pin. Where `granted` is false, a PinDone event says when it begins.

@@ -24,8 +24,8 @@ namespace kvpool {
 // known session's ttl begins anew. Invariants: free + cached + held + quarantined = num_blocks; a
 // block is free exactly when it has no reference, the cache's included, no claim and no pin; Alloc
 // never gives a block to two sessions. Every operation that takes `now`, which never goes back,
-// first does what fell due by then, as Advance. calls.h has the errors common to all. Not
-// thread-safe: Pool holds its mutex around every call.
+// first does what fell due by then, as Advance. What calls do and how they fail stands with the
+// calls. Not thread-safe: Pool holds its mutex around every call.
 class Ledger {
  public:
   explicit Ledger(const LedgerOptions& options);  // Requires valid options.
@@ -35,10 +35,6 @@ class Ledger {
   // --- Sessions ---
 
   // Opens an unattached session and returns the ttl granted: `call.ttl` within the limits.
-  // Errors: NOT_FOUND (SESSION_UNKNOWN), the session to join is not live; PERMISSION_DENIED, it
-  // is another tenant's; FAILED_PRECONDITION (JOINED), it is itself joined; INVALID_ARGUMENT, a
-  // guarantee or model with join, or a guarantee over the tenant's quota or the pool;
-  // RESOURCE_EXHAUSTED, LIMIT or GUARANTEE.
   absl::StatusOr<Duration> OpenSession(const OpenSessionCall& call, TimePoint now);
 
   // Binds the session, joined or not, to a stream whose other end is `process`, then one of its
@@ -69,18 +65,7 @@ class Ledger {
 
   // --- Blocks ---
 
-  // Takes `call.count` blocks for the session. As `kvpool.v1.BlockService.Alloc` says, waiting,
-  // `release`, guarantees of others and keys included. A key of a call that is still pending
-  // takes that call's place and waits its own time: the first ends by AllocDone with ABORTED.
-  // A waiting call is judged afresh each time that its turn comes, errors included. Cached blocks
-  // are evicted as far as free ones do not suffice: the tenant's own to keep its quota, then
-  // whichever the policy chooses; where no leaf is unheld, held ones become unfindable until one
-  // is. With `prefix`, as `kvpool.v1.BlockService.Acquire`.
-  //
-  // Errors: INVALID_ARGUMENT, more than the pool can ever give, `wait` and `allow_partial`
-  // together, or a prefix without a model; FAILED_PRECONDITION, NOT_HELD or STALE_BLOCK, in
-  // `release`; RESOURCE_EXHAUSTED, QUOTA, POOL_FULL (with what could be had), or LIMIT (too many
-  // wait, would release, or share).
+  // Takes `call.count` blocks for the session, at once or when its turn comes.
   absl::StatusOr<AllocOutcome> Alloc(const AllocCall& call, TimePoint now);
 
   // The fills of a FillNeeded are over. Where `status` is not OK the call fails with it, and its
@@ -91,40 +76,12 @@ class Ledger {
   // or will be answered by its event. Once true, it gets nothing and no event.
   bool Cancel(PendingId id, TimePoint now);
 
-  // Adds a reference for each entry. A block that the session does not hold needs its
-  // generation, as another session of the tenant passed it on. A cached one becomes held.
-  // Errors: FAILED_PRECONDITION, NOT_HELD (no generation given), STALE_BLOCK (another
-  // generation), or NOT_LIVE (free or quarantined); PERMISSION_DENIED: another tenant's block;
-  // RESOURCE_EXHAUSTED, LIMIT (a block's references, or all blocks' sharers), or POOL_FULL: cached
-  // ones that others are guaranteed.
   absl::Status IncRef(const IncRefCall& call, TimePoint now);
-
-  // Drops a reference for each entry, in order.
-  // Errors: FAILED_PRECONDITION, NOT_HELD (at any generation) or STALE_BLOCK (held, but not at
-  // that generation), naming the first such entry.
   absl::StatusOr<DecRefAnswer> DecRef(const DecRefCall& call, TimePoint now);
 
-  // --- Prefix cache ---
-  //
-  // As `kvpool.v1.BlockService` says. Prefixes are hashed with the session's tenant and model.
-  // Errors of all three: INVALID_ARGUMENT, the session has no model.
-
-  // Makes blocks findable, and seals them. An entry's errors do not depend on whether its prefix
-  // is findable already.
-  // Errors: INVALID_ARGUMENT, the prefix is not as long as `skip` and the blocks together, or a
-  // block is named twice; FAILED_PRECONDITION, PARENT_UNKNOWN, NOT_HELD, STALE_BLOCK, SEALED (under
-  // another prefix) or CLAIMED; ABORTED, BUSY: the daemon writes to it.
+  // --- Prefix cache: as cache_calls.h says ---
   absl::StatusOr<PublishAnswer> Publish(const PublishCall& call, TimePoint now);
-
-  // Finds the longest findable prefix; with `acquire`, adds a reference to each of its blocks,
-  // which is a use of them. An unknown parent is a miss.
-  // Errors, with `acquire`: RESOURCE_EXHAUSTED, LIMIT or POOL_FULL, as IncRef's.
   absl::StatusOr<LookupAnswer> Lookup(const LookupCall& call, TimePoint now);
-
-  // Makes blocks unfindable: those listed, whoever of the tenant holds them, in an order in which
-  // each is a leaf; or up to `count` of the tenant's that nobody holds, in the policy's order.
-  // Errors: INVALID_ARGUMENT, a list and a count; PERMISSION_DENIED, another tenant's block;
-  // FAILED_PRECONDITION, STALE_BLOCK, or NOT_LEAF: it has findable children that are not listed.
   absl::StatusOr<EvictAnswer> Evict(const EvictCall& call, TimePoint now);
 
   // Nothing that was findable, of that tenant or of all, is findable any more. Returns how many
@@ -132,7 +89,7 @@ class Ledger {
   // and count as cached until then.
   uint32_t ResetPrefixes(std::optional<absl::string_view> tenant, TimePoint now);
 
-  // Those who watch what is findable.
+  // Those who watch it.
   PrefixWatches& watches() { return desks_.watches; }
   const PrefixWatches& watches() const { return desks_.watches; }
 

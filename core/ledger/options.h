@@ -23,7 +23,7 @@ struct LedgerLimits {
   Duration min_ttl = std::chrono::seconds(1);
   Duration max_ttl = std::chrono::hours(1);
   // Changes to prefixes kept for those who watch, 256 bytes each at most. A pool of few blocks
-  // keeps fewer: four a block, but at least 4,096.
+  // keeps fewer: two a block, but at least 4,096.
   uint32_t max_logged_changes = 1U << 17;
   // References dropped at once by an operation in which sessions end; the rest go by Reclaim.
   uint32_t reclaim_slice = 4'096;

@@ -19,7 +19,7 @@ std::unique_ptr<EvictionPolicy> MakePolicy(const LedgerOptions& options) {
 
 // A log of more changes than it takes to tell all there is would help nobody.
 uint32_t LogCapacity(const LedgerOptions& options) {
-  constexpr uint64_t kChangesABlock = 4;
+  constexpr uint64_t kChangesABlock = 2;
   constexpr uint64_t kLeast = 4096;
   const uint64_t useful = std::max(kLeast, kChangesABlock * options.num_blocks);
   return static_cast<uint32_t>(std::min<uint64_t>(useful, options.limits.max_logged_changes));

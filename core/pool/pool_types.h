@@ -1,6 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
 
 #include "core/ids.h"
 #include "core/layout/pool_layout.h"
@@ -34,6 +38,15 @@ struct PoolOptions {
 struct BlockPiece {
   PieceRange range;
   std::string data;
+};
+
+// Reads blocks piece by piece.
+class PieceReader {
+ public:
+  virtual ~PieceReader() = default;
+  // Reads the next piece; an absent one is the end. One call at a time. ABORTED where a block was
+  // let go (or let go and taken again) meanwhile.
+  virtual void Next(absl::AnyInvocable<void(absl::StatusOr<std::optional<BlockPiece>>)> done) = 0;
 };
 
 struct LayerChecksum {
