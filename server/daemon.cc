@@ -158,6 +158,7 @@ ServiceContext Daemon::MakeContext() {
   return {
       .pools = registry_,
       .sessions = hub_,
+      .watches = watches_,
       .peers = peers_,
       .processes = *processes_,
       .workers = long_calls_,
@@ -183,7 +184,12 @@ absl::Status Daemon::Serve() {
                                        [this](ProcessId process) { OnProcessGone(process); }));
   services_ = std::make_unique<Services>(MakeContext());
   KVPOOL_ASSIGN_OR_RETURN(server_, StartGrpcServer(*services_, options_.keepalive));
-  ticker_.Start([this] { return registry_.Advance(); }, [this] { return hub_.size() > 0; });
+  ticker_.Start(
+      [this] {
+        watches_.Tick(Now());
+        return registry_.Advance();
+      },
+      [this] { return hub_.size() > 0; });
 
   const std::vector<const Listener*> listeners = Pointers(listeners_);
   KVPOOL_ASSIGN_OR_RETURN(fds_, FdService::Start({.max_connections = fd_budget_.max_fd_connections,
@@ -323,8 +329,10 @@ void Daemon::Drain() {
     told_end = end;
   }
   EndDrain();
-  hub_.EndAll(
-      MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kDraining}, "the daemon stops"));
+  const absl::Status stops =
+      MakeError(absl::StatusCode::kUnavailable, {.reason = Reason::kDraining}, "the daemon stops");
+  hub_.EndAll(stops);
+  watches_.EndAll(stops);
 }
 
 // Tells the sessions when it ends; again, where a later request has brought that forward.

@@ -24,6 +24,7 @@
 #include "server/pool_registry.h"
 #include "server/process_table.h"
 #include "server/rpc/services.h"
+#include "server/rpc/watch_hub.h"
 #include "server/session_hub.h"
 #include "server/ticker.h"
 #include "server/worker_pool.h"
@@ -119,6 +120,7 @@ class Daemon {
   std::vector<std::unique_ptr<Listener>> listeners_;  // The same from Start to the end.
   Ticker ticker_;
   SessionHub hub_;
+  WatchHub watches_;
   MemoryBudget call_memory_{kMaxCallBytes};
   WorkerPool workers_;
   FairQueue long_calls_;

@@ -1,5 +1,6 @@
 #include "server/rpc/cache_calls.h"
 
+#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,21 @@
 #include "server/rpc/prefix_convert.h"
 
 namespace kvpool::server {
+namespace {
+
+// The tokens of the blocks that the request publishes, for those who watch; none where it has
+// hashes, is wrong (the ledger says how), or where a block has so many that a message is too short.
+std::span<const uint32_t> TokensOfBlocks(const v1::PublishRequest& request, uint32_t block_size) {
+  constexpr uint32_t kMaxTokensABlock = 65'536;
+  if (block_size > kMaxTokensABlock) return {};
+  const auto& tokens = request.prefix().tokens();
+  const uint64_t first = uint64_t{request.skip()} * block_size;
+  const uint64_t count = static_cast<uint64_t>(request.blocks().block_ids_size()) * block_size;
+  if (first + count > static_cast<uint64_t>(tokens.size())) return {};
+  return {tokens.data() + first, count};
+}
+
+}  // namespace
 
 absl::Status Publish(const ServiceContext& context, const Peer& peer,
                      const v1::PublishRequest& request, v1::PublishResponse& response) {
@@ -23,12 +39,14 @@ absl::Status Publish(const ServiceContext& context, const Peer& peer,
                           ToPrefixKeys(session, peer, request.prefix(), max + size_t{1}));
   KVPOOL_ASSIGN_OR_RETURN(
       const PublishAnswer answer,
-      session.pool->Publish({.caller = {.session = session.session, .tenant = peer.tenant},
-                             .prefix = &prefix,
-                             .adapter = request.prefix().space().adapter(),
-                             .skip = request.skip(),
-                             .blocks = blocks,
-                             .idempotency_key = request.idempotency_key()}));
+      session.pool->Publish(
+          {.caller = {.session = session.session, .tenant = peer.tenant},
+           .prefix = &prefix,
+           .adapter = request.prefix().space().adapter(),
+           .skip = request.skip(),
+           .blocks = blocks,
+           .tokens = TokensOfBlocks(request, *session.pool->layout().spec.block_size),
+           .idempotency_key = request.idempotency_key()}));
   response.set_published(answer.published);
   for (const Duplicate& duplicate : answer.duplicates) {
     v1::PublishResponse::Duplicate& message = *response.add_duplicates();

@@ -9,6 +9,7 @@
 #include "server/rpc/checksum_calls.h"
 #include "server/rpc/list_calls.h"
 #include "server/rpc/session_lookup.h"
+#include "server/rpc/watch_prefixes.h"
 
 namespace kvpool::server {
 namespace {
@@ -135,6 +136,11 @@ grpc::ServerWriteReactor<v1::ChecksumBlocksResponse>* InspectService::ChecksumBl
 grpc::ServerWriteReactor<v1::ListBlocksResponse>* InspectService::ListBlocks(
     grpc::CallbackServerContext* call, const v1::ListBlocksRequest* request) {
   return StartListBlocks(context_, call, *request);
+}
+
+grpc::ServerWriteReactor<v1::WatchPrefixesResponse>* InspectService::WatchPrefixes(
+    grpc::CallbackServerContext* call, const v1::WatchPrefixesRequest* request) {
+  return StartWatchPrefixes(context_, call, *request);
 }
 
 }  // namespace kvpool::server

@@ -8,7 +8,7 @@
 namespace kvpool::server {
 
 // InspectService: tells what registry, hub and pools know, as far as the viewer may see it.
-// Changes nothing. Methods that are not here answer UNIMPLEMENTED. Thread-safe; never blocks.
+// Changes nothing. Thread-safe; never blocks.
 class InspectService final : public v1::InspectService::CallbackService {
  public:
   // `context` must outlive it.
@@ -41,6 +41,8 @@ class InspectService final : public v1::InspectService::CallbackService {
       grpc::CallbackServerContext* call, const v1::ChecksumBlocksRequest* request) override;
   grpc::ServerWriteReactor<v1::ListBlocksResponse>* ListBlocks(
       grpc::CallbackServerContext* call, const v1::ListBlocksRequest* request) override;
+  grpc::ServerWriteReactor<v1::WatchPrefixesResponse>* WatchPrefixes(
+      grpc::CallbackServerContext* call, const v1::WatchPrefixesRequest* request) override;
 
  private:
   void FillDaemon(v1::GetDaemonResponse& response) const;

@@ -16,6 +16,7 @@
 #include "server/memory_budget.h"
 #include "server/peer.h"
 #include "server/pool_registry.h"
+#include "server/rpc/watch_hub.h"
 #include "server/session_hub.h"
 
 namespace kvpool::server {
@@ -24,6 +25,7 @@ namespace kvpool::server {
 struct ServiceContext {
   PoolRegistry& pools;
   SessionHub& sessions;
+  WatchHub& watches;
   PeerTable& peers;
   ProcessTable& processes;
   FairQueue& workers;         // What is long: hashing, lists of thousands of blocks.

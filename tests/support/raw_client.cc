@@ -110,6 +110,38 @@ class KeepAliveStream final : public RawClient::Stream {
   std::optional<absl::Status> end_;
 };
 
+class WatchStream final : public RawClient::Watch {
+ public:
+  WatchStream(v1::InspectService::Stub& stub, const v1::WatchPrefixesRequest& request)
+      : reader_(stub.WatchPrefixes(&context_, request)) {}
+
+  ~WatchStream() override {
+    context_.TryCancel();
+    WatchStream::End().IgnoreError();
+  }
+
+  std::optional<v1::WatchPrefixesResponse> Next() override {
+    if (end_.has_value()) return std::nullopt;
+    v1::WatchPrefixesResponse event;
+    if (reader_->Read(&event)) return event;
+    end_ = client::StatusFromGrpc(reader_->Finish());
+    return std::nullopt;
+  }
+
+  absl::Status End() override {
+    while (Next().has_value()) {
+    }
+    return *end_;
+  }
+
+  void Break() override { context_.TryCancel(); }
+
+ private:
+  grpc::ClientContext context_;
+  const std::unique_ptr<grpc::ClientReader<v1::WatchPrefixesResponse>> reader_;
+  std::optional<absl::Status> end_;
+};
+
 }  // namespace
 
 struct RawClient::Stubs {
@@ -361,6 +393,11 @@ absl::Status RawClient::TerminateSession(const std::string& session_id, bool rel
 absl::Status RawClient::Drain(const v1::DrainRequest& request) {
   v1::DrainResponse response;
   return Call(*stubs_->admin, &v1::AdminService::Stub::Drain, request, &response);
+}
+
+std::unique_ptr<RawClient::Watch> RawClient::WatchPrefixes(
+    const v1::WatchPrefixesRequest& request) {
+  return std::make_unique<WatchStream>(*stubs_->inspect, request);
 }
 
 std::unique_ptr<RawClient::Stream> RawClient::KeepAlive(const std::string& session_id) {

@@ -91,6 +91,10 @@ class RawClient {
   // The bytes of one message of a bidirectional stream, and those of the first answer.
   absl::StatusOr<std::string> Exchange(const std::string& method, const std::string& message);
 
+  // A WatchPrefixes stream.
+  class Watch;
+  std::unique_ptr<Watch> WatchPrefixes(const v1::WatchPrefixesRequest& request);
+
   // A KeepAlive stream.
   class Stream;
   std::unique_ptr<Stream> KeepAlive(const std::string& session_id);
@@ -99,6 +103,18 @@ class RawClient {
   struct Stubs;
 
   const std::unique_ptr<const Stubs> stubs_;
+};
+
+// A stream of what becomes findable. Broken when destroyed, if it has not ended. Belongs to one
+// thread, but for Break.
+class RawClient::Watch {
+ public:
+  virtual ~Watch() = default;
+  // Waits for the next event; absent at the end of the stream.
+  virtual std::optional<v1::WatchPrefixesResponse> Next() = 0;
+  // How the stream ended: waits for it, and drops what events are left.
+  virtual absl::Status End() = 0;
+  virtual void Break() = 0;
 };
 
 // A session's KeepAlive stream: its first notice says that the session is attached. Broken when

@@ -73,6 +73,7 @@ TestServer::TestServer(const TestServerOptions& options)
       processes_(std::make_unique<Processes>(options.on_get_daemon)),
       services_({.pools = pools_,
                  .sessions = hub_,
+                 .watches = watches_,
                  .peers = peers_,
                  .processes = *processes_,
                  .workers = long_calls_,
@@ -136,6 +137,7 @@ Connection TestServer::Connect(std::shared_ptr<const server::Peer> peer) {
 
 void TestServer::Pass(Duration duration) {
   now_ += duration.count();
+  watches_.Tick(TimePoint(Duration(now_.load())));
   pools_.Advance();
 }
 

@@ -63,6 +63,7 @@ class TestServer {
 
   Pool& pool(const std::string& name = "main");
   server::SessionHub& sessions() { return hub_; }
+  server::WatchHub& watches() { return watches_; }
   // Two threads.
   server::WorkerPool& workers() { return workers_; }
   const server::MemoryBudget& call_memory() const { return call_memory_; }
@@ -88,6 +89,7 @@ class TestServer {
   server::WorkerPool creation_{"test-creation", 1};
   HostDevice device_{workers_};
   server::SessionHub hub_;
+  server::WatchHub watches_;
   server::PoolRegistry pools_;
   server::PeerTable peers_;
   std::unique_ptr<Processes> processes_;
