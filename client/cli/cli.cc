@@ -9,6 +9,7 @@
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
 #include "client/cli/help.h"
+#include "client/cli/stop_signal.h"
 #include "client/cli/text.h"
 #include "core/error.h"
 #include "core/status_macros.h"
@@ -63,6 +64,9 @@ absl::StatusOr<ExitCode> Run(std::span<const std::string> arguments, const Envir
     return ExitCode::kOk;
   }
   KVPOOL_RETURN_IF_ERROR(CheckFits(*command, line));
+  // Before gRPC has threads.
+  std::optional<StopSignal> stop;
+  if (command->is_endless) stop.emplace();
   std::optional<Connection> connection;
   if (command->needs_daemon) {
     KVPOOL_ASSIGN_OR_RETURN(std::string socket, ChooseSocket(line.options, environment));
@@ -72,7 +76,8 @@ absl::StatusOr<ExitCode> Run(std::span<const std::string> arguments, const Envir
                        .options = line.options,
                        .connection = connection.has_value() ? &*connection : nullptr,
                        .now = now,
-                       .out = out});
+                       .out = out,
+                       .stop = stop.has_value() ? stop->token() : std::stop_token()});
 }
 
 // "NOT_FOUND: no pool "x"", with the daemon's reason where it gave one.

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <ostream>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,10 +24,11 @@ struct CommandContext {
   Connection* connection = nullptr;  // Null for a command that needs no daemon.
   absl::Time now;
   std::ostream& out;
+  std::stop_token stop{};  // Of a command that `is_endless`.
 };
 
-// A command of kvpoolctl. It writes its answer only when it has all of it, and returns the exit
-// code, or what went wrong.
+// A command of kvpoolctl. It writes its answer only when it has all of it, unless it is endless,
+// and returns the exit code, or what went wrong.
 struct Command {
   absl::string_view name;
   absl::string_view arguments;  // As usage shows them: "POOL ID".
@@ -38,6 +40,7 @@ struct Command {
   absl::string_view summary;                   // One line.
   absl::string_view help;                      // The rest of the manual.
   absl::StatusOr<ExitCode> (*run)(const CommandContext& context) = nullptr;
+  bool is_endless = false;  // It goes on until SIGINT or SIGTERM, which is its success.
 };
 
 // Every command, in the order of the help.

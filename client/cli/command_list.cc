@@ -7,6 +7,7 @@
 #include "client/cli/prefix_commands.h"
 #include "client/cli/replay_command.h"
 #include "client/cli/session_commands.h"
+#include "client/cli/watch_command.h"
 
 namespace kvpool::cli {
 namespace {
@@ -15,6 +16,8 @@ constexpr absl::string_view kPlanOptions[] = {"spec", "bytes"};
 constexpr absl::string_view kSpecOptions[] = {"spec"};
 constexpr absl::string_view kBlocksOptions[] = {"first", "count"};
 constexpr absl::string_view kChecksumOptions[] = {"layer", "boundary", "shard", "tag"};
+constexpr absl::string_view kPrefixOptions[] = {"tokens", "model", "adapter", "salt"};
+constexpr absl::string_view kWatchOptions[] = {"after", "epoch", "with_tokens"};
 constexpr absl::string_view kTerminateOptions[] = {"release_claims"};
 constexpr absl::string_view kReplayOptions[] = {"simulate", "capacity",     "policy",
                                                 "csv",      "block_tokens", "done"};
@@ -103,6 +106,28 @@ constexpr absl::string_view kResetHelp =
     "more. Blocks that sessions hold stay held; the others become free. It is no barrier: what\n"
     "is published a moment later is findable. New weights need a new model_id, not a reset.\n";
 
+constexpr absl::string_view kPrefixHelp =
+    "Shows which blocks of the pool the prompt's tokens would find, in order, and holds none: the\n"
+    "next moment may change it. What is looked in is the tenant of the socket, and the space of\n"
+    "--model, --adapter and --salt. Opens a session for it, and closes it.\n"
+    "\n"
+    "  kvpoolctl prefix lookup llama --model=llama-3-8b --tokens=prompt.json\n";
+
+constexpr absl::string_view kWatchHelp =
+    "Shows what is findable in the pool, and then every change, a line each, until SIGINT. On a\n"
+    "worker's socket it is the tenant's own; on an operator's, everybody's.\n"
+    "\n"
+    "A line begins with the change's number, or - for what was there before. With --json each "
+    "line\n"
+    "is a WatchPrefixesResponse (keys in base64). To go on where it ended, give the last number "
+    "and\n"
+    "the epoch of the snapshot's end:\n"
+    "\n"
+    "  kvpoolctl watch llama --epoch=EPOCH --after=NUMBER\n"
+    "\n"
+    "Exits with 0 at SIGINT, SIGTERM or the end of --timeout; with 1 where it was too slow and\n"
+    "changes were lost.\n";
+
 constexpr absl::string_view kChecksumHelp =
     "Sums what is in blocks: where two runs differ, it shows the first layer and region, or the\n"
     "block, that differs. BLOCKS is a list such as 0-15,20, in the order of the sequence.\n"
@@ -132,7 +157,7 @@ constexpr absl::string_view kReplayHelp =
     "\n"
     "  kvpoolctl replay trace.jsonl.xz --simulate --capacity=1000,10000,infinite\n";
 
-constexpr std::array<Command, 14> kCommands = {{
+constexpr std::array<Command, 16> kCommands = {{
     {"status",
      "",
      0,
@@ -194,6 +219,10 @@ constexpr std::array<Command, 14> kCommands = {{
      "forget what is findable by prefix",
      kResetHelp,
      RunReset},
+    {"prefix", "lookup POOL", 2, 2, true, kTimeout, kPrefixOptions,
+     "what a prompt would find in the cache", kPrefixHelp, RunPrefix},
+    {"watch", "POOL", 1, 1, true, absl::InfiniteDuration(), kWatchOptions,
+     "follow what becomes findable, and what no more", kWatchHelp, RunWatch, true},
     {"checksum", "POOL BLOCKS", 2, 2, true, kLongTimeout, kChecksumOptions,
      "sums over what is in blocks", kChecksumHelp, RunChecksum},
     {"replay", "TRACE", 1, 1, false, kTimeout, kReplayOptions,

@@ -28,13 +28,16 @@ Connection::Connection(std::string socket, absl::Duration timeout)
     : socket_(std::move(socket)),
       timeout_(timeout),
       channel_(MakeChannel(socket_)),
+      blocks_(v1::BlockService::NewStub(channel_)),
       inspect_(v1::InspectService::NewStub(channel_)),
       admin_(v1::AdminService::NewStub(channel_)),
       health_(grpc::health::v1::Health::NewStub(channel_)) {}
 
 absl::Status Connection::Run(const std::function<grpc::Status(grpc::ClientContext&)>& call) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout_));
+  if (timeout_ < absl::InfiniteDuration()) {
+    context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout_));
+  }
   absl::Status status = client::StatusFromGrpc(call(context));
   if (ExitCodeFor(status) != ExitCode::kUnreachable) return status;
   // What gRPC makes of connect()'s EACCES.

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,11 +12,13 @@
 #include <grpcpp/client_context.h>
 
 #include "kvpool/v1/admin.grpc.pb.h"
+#include "kvpool/v1/block.grpc.pb.h"
 #include "kvpool/v1/inspect.grpc.pb.h"
 
 namespace kvpool::cli {
 
-// A connection to one daemon, made when first used. Each call has `timeout` for its deadline.
+// A connection to one daemon, made when first used. Each call has `timeout`, which may be infinite,
+// for its deadline.
 //
 // Not thread-safe.
 class Connection {
@@ -46,6 +49,24 @@ class Connection {
     });
   }
 
+  // Calls a `method` that answers as things happen, and hands `take` each message as it comes. Ends
+  // with CANCELLED at a stop.
+  template <typename Response, typename Stub, typename Request>
+  absl::Status CallStream(Stub& stub,
+                          std::unique_ptr<grpc::ClientReader<Response>> (Stub::*method)(
+                              grpc::ClientContext*, const Request&),
+                          const Request& request, const std::stop_token& stop,
+                          const std::function<void(const Response&)>& take) {
+    return Run([&](grpc::ClientContext& context) {
+      const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
+      const auto reader = (stub.*method)(&context, request);
+      Response message;
+      while (reader->Read(&message)) take(message);
+      return reader->Finish();
+    });
+  }
+
+  v1::BlockService::Stub& blocks() { return *blocks_; }
   v1::InspectService::Stub& inspect() { return *inspect_; }
   v1::AdminService::Stub& admin() { return *admin_; }
   grpc::health::v1::Health::Stub& health() { return *health_; }
@@ -56,6 +77,7 @@ class Connection {
   const std::string socket_;
   const absl::Duration timeout_;
   const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::BlockService::Stub> blocks_;
   const std::unique_ptr<v1::InspectService::Stub> inspect_;
   const std::unique_ptr<v1::AdminService::Stub> admin_;
   const std::unique_ptr<grpc::health::v1::Health::Stub> health_;

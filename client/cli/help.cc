@@ -90,8 +90,11 @@ std::string CommandHelp(const Command& command) {
   if (!command.needs_daemon) shared = kLocalOptions;
   absl::StrAppend(&text, OptionsHelp(command.options, shared));
   if (command.needs_daemon) {
-    absl::StrAppend(&text, "\nThe default timeout is ", absl::FormatDuration(command.timeout),
-                    ". `kvpoolctl --help` tells where the daemon is looked for.\n");
+    absl::StrAppend(&text, "\n",
+                    command.is_endless ? "There is no default timeout. "
+                                       : absl::StrCat("The default timeout is ",
+                                                      absl::FormatDuration(command.timeout), ". "),
+                    "`kvpoolctl --help` tells where the daemon is looked for.\n");
   }
   return text;
 }

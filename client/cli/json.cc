@@ -93,4 +93,10 @@ absl::StatusOr<v1::PoolSpec> ReadSpec(absl::string_view text) {
       !is_file && LooksLikePath(text) ? "; a file is read by --spec=@FILE" : ""));
 }
 
+std::string ToJsonLine(const google::protobuf::Message& message) {
+  std::string json;
+  KVPOOL_CHECK(google::protobuf::util::MessageToJsonString(message, &json).ok());
+  return json + "\n";
+}
+
 }  // namespace kvpool::cli

@@ -63,7 +63,7 @@ absl::Status SetBytes(absl::string_view text, Options& options) {
   return absl::OkStatus();
 }
 
-constexpr std::array<OptionInfo, 20> kOptions = {{
+constexpr std::array<OptionInfo, 27> kOptions = {{
     {"socket", "unix:PATH", "the daemon's socket", SetOptional<&Options::socket>},
     {"timeout", "DURATION", "how long to wait for an answer, such as 500ms or 2m", SetTimeout},
     {"json", "", "print JSON: the API's own, where there is one", SetByFlagRules<&Options::json>},
@@ -94,6 +94,18 @@ constexpr std::array<OptionInfo, 20> kOptions = {{
     {"done", "PERCENT", "how many of the requests that nobody goes on with say so; default 0",
      SetByFlagRules<&Options::done>},
     {"csv", "", "print CSV", SetByFlagRules<&Options::csv>},
+    {"after", "NUMBER", "go on after that event, without a snapshot if the daemon still can",
+     SetOptional<&Options::after>},
+    {"epoch", "EPOCH", "the daemon whose number --after is, as its events and `status` show it",
+     SetOptional<&Options::epoch>},
+    {"with_tokens", "", "show the blocks' tokens too, where the publisher gave them",
+     SetByFlagRules<&Options::with_tokens>},
+    {"tokens", "FILE|-", "a file of the prompt's tokens: numbers, or a JSON array; -: stdin",
+     SetOptional<&Options::tokens>},
+    {"model", "ID", "the model_id that the prefix was published under",
+     SetByFlagRules<&Options::model>},
+    {"adapter", "NAME", "the adapter; default: none", SetByFlagRules<&Options::adapter>},
+    {"salt", "TEXT", "the salt; default: none", SetByFlagRules<&Options::salt>},
 }};
 
 struct FoundOption {

@@ -39,6 +39,14 @@ struct Options {
   uint32_t block_tokens = 512;
   uint32_t done = 0;
   bool csv = false;
+
+  std::optional<uint64_t> after{};
+  std::optional<std::string> epoch{};
+  bool with_tokens = false;
+  std::optional<std::string> tokens{};
+  std::string model{};
+  std::string adapter{};
+  std::string salt{};
 };
 
 // An option as `--help` shows it.

@@ -109,6 +109,24 @@ absl::StatusOr<std::vector<uint32_t>> ParseBlockList(absl::string_view text) {
   return ids;
 }
 
+absl::StatusOr<std::vector<uint32_t>> ParseTokens(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  if (absl::ConsumePrefix(&text, "[") != absl::ConsumeSuffix(&text, "]")) {
+    return UsageError("a list of tokens has one bracket");
+  }
+  std::vector<uint32_t> tokens;
+  for (const absl::string_view part :
+       absl::StrSplit(text, absl::ByAnyChar(", \t\r\n"), absl::SkipEmpty())) {
+    uint32_t token = 0;
+    if (!absl::SimpleAtoi(part, &token)) {
+      return UsageError(
+          absl::StrCat("\"", Printable(part.substr(0, 32)), "\" is no token: a number below 2^32"));
+    }
+    tokens.push_back(token);
+  }
+  return tokens;
+}
+
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
   uint64_t bytes = 0;
   if (absl::SimpleAtoi(text, &bytes)) return bytes;

@@ -30,6 +30,10 @@ std::string BlockRanges(std::span<const uint32_t> ids);
 absl::StatusOr<std::vector<uint32_t>> ParseBlockList(absl::string_view text);
 inline constexpr size_t kMaxListedBlocks = size_t{1} << 20;
 
+// Reads tokens: numbers apart by white space or commas, in brackets or not. A usage error, naming
+// what is none.
+absl::StatusOr<std::vector<uint32_t>> ParseTokens(absl::string_view text);
+
 // Reads a number of bytes: "1000000", "80GiB", "1.5TiB" (KiB to TiB). A usage error otherwise.
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 

@@ -121,6 +121,7 @@ class CannedDaemon::Inspect final : public v1::InspectService::Service {
   KVPOOL_CANNED_LIST(ListSessions)
   KVPOOL_CANNED_LIST(ListBlocks)
   KVPOOL_CANNED_LIST(ChecksumBlocks)
+  KVPOOL_CANNED_LIST(WatchPrefixes)
 
  private:
   const std::shared_ptr<State> state_;

@@ -33,10 +33,18 @@ TEST_CASE("Options stand anywhere, with their value after '=' or apart") {
 }
 
 TEST_CASE("Every option sets its own field") {
-  const CommandLine line =
-      Parse({"--socket=unix:/s", "--spec={}", "--bytes=2KiB", "--layer=0", "--boundary=4",
-             "--shard=1", "--tag=a b", "--release_claims", "--simulate", "--capacity=1,2",
-             "--policy=learned", "--block_tokens=16", "--done=9", "--csv", "-h", "--version"});
+  const CommandLine line = Parse({"--socket=unix:/s", "--spec={}",
+                                  "--bytes=2KiB",     "--layer=0",
+                                  "--boundary=4",     "--shard=1",
+                                  "--tag=a b",        "--release_claims",
+                                  "--simulate",       "--capacity=1,2",
+                                  "--policy=learned", "--block_tokens=16",
+                                  "--done=9",         "--csv",
+                                  "--after=5",        "--epoch=ab",
+                                  "--with_tokens",    "--tokens=-",
+                                  "--model=m",        "--adapter=l",
+                                  "--salt=s",         "-h",
+                                  "--version"});
   CHECK(line.options.socket == "unix:/s");
   CHECK(line.options.spec == "{}");
   CHECK(line.options.bytes == 2048U);
@@ -51,6 +59,13 @@ TEST_CASE("Every option sets its own field") {
   CHECK(line.options.block_tokens == 16);
   CHECK(line.options.done == 9);
   CHECK(line.options.csv);
+  CHECK(line.options.after == 5U);
+  CHECK(line.options.epoch == "ab");
+  CHECK(line.options.with_tokens);
+  CHECK(line.options.tokens == "-");
+  CHECK(line.options.model == "m");
+  CHECK(line.options.adapter == "l");
+  CHECK(line.options.salt == "s");
   CHECK(line.options.help);
   CHECK(line.options.version);
 }

@@ -105,5 +105,17 @@ TEST_CASE("An enum's name loses its prefix") {
   CHECK(EnumText("", "STATE_").empty());
 }
 
+TEST_CASE("Tokens are numbers apart by white space or commas, in brackets or not") {
+  using Tokens = std::vector<uint32_t>;
+  CHECK(*ParseTokens("1 2\n3,4,\t5") == Tokens{1, 2, 3, 4, 5});
+  CHECK(*ParseTokens(" [ 7, 4294967295 ]\n") == Tokens{7, 4294967295});
+  CHECK(ParseTokens("")->empty());
+  CHECK(ParseTokens("[]")->empty());
+  for (const char* const wrong : {"1 x", "-1", "4294967296", "[1", "1]", "1.5", "[[1]]"}) {
+    CAPTURE(wrong);
+    CHECK(ExitCodeFor(ParseTokens(wrong).status()) == ExitCode::kUsage);
+  }
+}
+
 }  // namespace
 }  // namespace kvpool::cli
