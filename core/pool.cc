@@ -29,14 +29,14 @@ LedgerOptions MakeLedgerOptions(const PoolOptions& options, TimePoint now) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Pool>> Pool::Create(const PoolOptions& options,
-                                                   std::span<Device* const> devices, Clock clock,
-                                                   PoolObserver& observer) {
+                                                   std::span<Device* const> devices,
+                                                   const Clock& clock, PoolObserver& observer) {
   std::unique_ptr<Memory> memory;
   KVPOOL_ASSIGN_OR_RETURN(memory, Memory::Create(options.layout, devices));
-  return std::shared_ptr<Pool>(new Pool(options, std::move(memory), std::move(clock), observer));
+  return std::shared_ptr<Pool>(new Pool(options, std::move(memory), clock, observer));
 }
 
-Pool::Pool(const PoolOptions& options, std::unique_ptr<Memory> memory, Clock clock,
+Pool::Pool(const PoolOptions& options, std::unique_ptr<Memory> memory, const Clock& clock,
            PoolObserver& observer)
     : memory_(std::move(memory)),
       ledger_(std::make_unique<PoolLedger>(
@@ -128,8 +128,8 @@ uint32_t Pool::ResetPrefixes(std::optional<absl::string_view> tenant) {
       [&](Ledger& ledger, TimePoint now) { return ledger.ResetPrefixes(tenant, now); });
 }
 
-WatchId Pool::OpenWatch(const WatchCall& call, std::function<void()> wake) {
-  return ledger_->OpenWatch(call, std::move(wake));
+WatchId Pool::OpenWatch(const WatchCall& call, const std::function<void()>& wake) {
+  return ledger_->OpenWatch(call, wake);
 }
 
 WatchProgress Pool::ReadWatch(WatchId id, std::vector<PrefixEvent>& events) {

@@ -37,8 +37,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   // Allocates the memory on `devices` (one a shard). `observer` and the devices must outlive it.
   static absl::StatusOr<std::shared_ptr<Pool>> Create(const PoolOptions& options,
-                                                      std::span<Device* const> devices, Clock clock,
-                                                      PoolObserver& observer);
+                                                      std::span<Device* const> devices,
+                                                      const Clock& clock, PoolObserver& observer);
 
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -75,7 +75,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
   // As PrefixWatches'. `wake` is called whenever a watch that was read to its end has more to
   // read, or the pool goes; maybe once more while it is being closed.
-  WatchId OpenWatch(const WatchCall& call, std::function<void()> wake);
+  WatchId OpenWatch(const WatchCall& call, const std::function<void()>& wake);
   WatchProgress ReadWatch(WatchId id, std::vector<PrefixEvent>& events);
   uint64_t WatchSequence(WatchId id) const;
   void CloseWatch(WatchId id);
@@ -136,7 +136,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   const Memory& memory() const { return *memory_; }
 
  private:
-  Pool(const PoolOptions& options, std::unique_ptr<Memory> memory, Clock clock,
+  Pool(const PoolOptions& options, std::unique_ptr<Memory> memory, const Clock& clock,
        PoolObserver& observer);
 
   PoolHandle handle();

@@ -150,10 +150,10 @@ absl::Status PoolLedger::UnpinHeld(PendingId id, const Caller& caller, const Blo
   });
 }
 
-WatchId PoolLedger::OpenWatch(const WatchCall& call, WatchCallback wake) {
+WatchId PoolLedger::OpenWatch(const WatchCall& call, const WatchCallback& wake) {
   const MutexLock lock(mutex_);
   const WatchId id = ledger_.watches().Open(call);
-  watches_.emplace(id, std::move(wake));
+  watches_.emplace(id, wake);
   return id;
 }
 

@@ -90,7 +90,7 @@ class PoolLedger {
 
   // As PrefixWatches'. `wake` is called whenever a watch that was read to its end has more to read,
   // or will have none as the ledger goes; maybe once more while it is being closed.
-  WatchId OpenWatch(const WatchCall& call, WatchCallback wake);
+  WatchId OpenWatch(const WatchCall& call, const WatchCallback& wake);
   // In one hold of the mutex: kBlocksAStep steps.
   WatchProgress ReadWatch(WatchId id, std::vector<PrefixEvent>& events);
   uint64_t WatchSequence(WatchId id) const;

@@ -19,7 +19,7 @@ bool Has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST_CASE("--help lists every command, every shared option and the exit codes") {
+TEST_CASE("kvpoolctl --help lists every command, every shared option and the exit codes") {
   for (const char* option : {"--help", "-h"}) {
     const CliResult result = test::RunCli({option});
     CHECK(result.code == ExitCode::kOk);
@@ -35,7 +35,7 @@ TEST_CASE("--help lists every command, every shared option and the exit codes") 
   }
 }
 
-TEST_CASE("--version tells the version, with or without a command, and needs no daemon") {
+TEST_CASE("kvpoolctl --version tells the version, with or without a command, and needs no daemon") {
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"--version"}, {"status", "--version"}}) {
     const CliResult result = test::RunCli(arguments);
