@@ -53,7 +53,7 @@ class WatchStream final : public Reactor, public WatchSink {
     stream->watch_ = pool->OpenWatch(watch, [weak] {
       if (const auto self = weak.lock()) self->Wake();
     });
-    stream->Continue();
+    stream->EndStep();
     return stream.get();
   }
 
@@ -90,6 +90,15 @@ class WatchStream final : public Reactor, public WatchSink {
       const MutexLock lock(mutex_);
       if (end_.has_value()) return;
       end_ = status;
+    }
+    Continue();
+  }
+
+  // The end of a step that leaves nothing in flight.
+  void EndStep() {
+    {
+      const MutexLock lock(mutex_);
+      is_busy_ = false;
     }
     Continue();
   }
@@ -160,11 +169,7 @@ class WatchStream final : public Reactor, public WatchSink {
     } else {
       if (is_over_) EndWith(grpc::Status::OK);
       order_.End();
-      {
-        const MutexLock lock(mutex_);
-        is_busy_ = false;
-      }
-      Continue();
+      EndStep();
       return;
     }
     order_.End();
@@ -208,7 +213,7 @@ class WatchStream final : public Reactor, public WatchSink {
   v1::WatchPrefixesResponse response_;
 
   Mutex mutex_;
-  bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_busy_ ABSL_GUARDED_BY(mutex_) = true;  // Starting is its first step.
   bool has_more_ ABSL_GUARDED_BY(mutex_) = true;
   bool is_beat_due_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mutex_);
