@@ -17,7 +17,7 @@ StopSignal::StopSignal() {
 
 StopSignal::~StopSignal() {
   // Ends its wait, where nothing has: the signal is this thread's alone.
-  pthread_kill(thread_.native_handle(), SIGTERM);
+  pthread_kill(thread_.native_handle(), SIGINT);
   thread_.join();
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
