@@ -11,6 +11,7 @@
 #include "core/mutex.h"
 #include "core/status_macros.h"
 #include "server/rpc/admission.h"
+#include "server/rpc/call_entries.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/prefix_convert.h"
 #include "server/rpc/status_mapping.h"
@@ -227,16 +228,14 @@ void AcquireAtOnce(const ServiceContext& context, const Peer& peer,
 grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, UnaryCalls& calls,
                                      grpc::CallbackServerContext* call,
                                      const v1::AllocRequest* request, v1::AllocResponse* response) {
-  const int64_t entries = int64_t{request->count()} + request->release().block_ids_size();
-  return Start(context, calls, PlaceFor(entries), call, request, response);
+  return Start(context, calls, PlaceFor(EntriesOf(*request)), call, request, response);
 }
 
 grpc::ServerUnaryReactor* StartAcquire(const ServiceContext& context, UnaryCalls& calls,
                                        grpc::CallbackServerContext* call,
                                        const v1::AcquireRequest* request,
                                        v1::AcquireResponse* response) {
-  const int64_t entries = int64_t{request->total_blocks()} + EntriesOf(request->prefix());
-  return Start(context, calls, PlaceFor(entries), call, request, response);
+  return Start(context, calls, PlaceFor(EntriesOf(*request)), call, request, response);
 }
 
 }  // namespace kvpool::server

@@ -10,11 +10,11 @@
 #include "core/status_macros.h"
 #include "server/rpc/alloc_call.h"
 #include "server/rpc/cache_calls.h"
+#include "server/rpc/call_entries.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/keep_alive.h"
 #include "server/rpc/open_session.h"
 #include "server/rpc/pipeline.h"
-#include "server/rpc/prefix_convert.h"
 #include "server/rpc/read_blocks.h"
 #include "server/rpc/reference_calls.h"
 #include "server/rpc/write_blocks.h"
@@ -63,15 +63,14 @@ grpc::ServerUnaryReactor* BlockService::IncRef(grpc::CallbackServerContext* call
                                                const v1::IncRefRequest* request,
                                                v1::IncRefResponse* /*response*/) {
   return calls_.Answer(
-      call, *request, Access::kBlocks, PlaceFor(request->blocks().block_ids_size()),
+      call, *request, Access::kBlocks, PlaceFor(EntriesOf(*request)),
       [this, request](const Peer& peer) { return server::IncRef(context_, peer, *request); });
 }
 
 grpc::ServerUnaryReactor* BlockService::DecRef(grpc::CallbackServerContext* call,
                                                const v1::DecRefRequest* request,
                                                v1::DecRefResponse* response) {
-  return calls_.Answer(call, *request, Access::kBlocks,
-                       PlaceFor(request->blocks().block_ids_size()),
+  return calls_.Answer(call, *request, Access::kBlocks, PlaceFor(EntriesOf(*request)),
                        [this, request, response](const Peer& peer) {
                          return server::DecRef(context_, peer, *request, *response);
                        });
@@ -80,8 +79,7 @@ grpc::ServerUnaryReactor* BlockService::DecRef(grpc::CallbackServerContext* call
 grpc::ServerUnaryReactor* BlockService::Publish(grpc::CallbackServerContext* call,
                                                 const v1::PublishRequest* request,
                                                 v1::PublishResponse* response) {
-  const int64_t entries = EntriesOf(request->prefix()) + request->blocks().block_ids_size();
-  return calls_.Answer(call, *request, Access::kBlocks, PlaceFor(entries),
+  return calls_.Answer(call, *request, Access::kBlocks, PlaceFor(EntriesOf(*request)),
                        [this, request, response](const Peer& peer) {
                          return server::Publish(context_, peer, *request, *response);
                        });
@@ -90,7 +88,7 @@ grpc::ServerUnaryReactor* BlockService::Publish(grpc::CallbackServerContext* cal
 grpc::ServerUnaryReactor* BlockService::Lookup(grpc::CallbackServerContext* call,
                                                const v1::LookupRequest* request,
                                                v1::LookupResponse* response) {
-  return calls_.Answer(call, *request, Access::kBlocks, PlaceFor(2 * EntriesOf(request->prefix())),
+  return calls_.Answer(call, *request, Access::kBlocks, PlaceFor(EntriesOf(*request)),
                        [this, request, response](const Peer& peer) {
                          return server::Lookup(context_, peer, *request, *response);
                        });
@@ -105,8 +103,7 @@ grpc::ServerUnaryReactor* BlockService::Acquire(grpc::CallbackServerContext* cal
 grpc::ServerUnaryReactor* BlockService::Evict(grpc::CallbackServerContext* call,
                                               const v1::EvictRequest* request,
                                               v1::EvictResponse* response) {
-  const int64_t entries = int64_t{request->count()} + request->blocks().block_ids_size();
-  return calls_.Answer(call, *request, Access::kBlocks, PlaceFor(entries),
+  return calls_.Answer(call, *request, Access::kBlocks, PlaceFor(EntriesOf(*request)),
                        [this, request, response](const Peer& peer) {
                          return server::Evict(context_, peer, *request, *response);
                        });

@@ -13,6 +13,7 @@
 #include "core/status_macros.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/attach_stream.h"
+#include "server/rpc/call_entries.h"
 #include "server/rpc/notice_queue.h"
 #include "server/rpc/pipelined_call.h"
 #include "server/rpc/refused_stream.h"

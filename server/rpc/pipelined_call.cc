@@ -9,7 +9,6 @@
 #include "core/status_macros.h"
 #include "server/rpc/alloc_call.h"
 #include "server/rpc/cache_calls.h"
-#include "server/rpc/prefix_convert.h"
 #include "server/rpc/reference_calls.h"
 #include "server/rpc/status_mapping.h"
 
@@ -62,30 +61,7 @@ absl::Status TakeSession(absl::string_view session_id, Call& call) {
   return absl::InvalidArgumentError("a call is of no method that a Pipeline has");
 }
 
-}  // namespace
-
-int64_t EntriesOf(const Call& call) {
-  switch (call.call_case()) {
-    case Call::kAlloc:
-      return int64_t{call.alloc().count()} + call.alloc().release().block_ids_size();
-    case Call::kIncRef:
-      return call.inc_ref().blocks().block_ids_size();
-    case Call::kDecRef:
-      return call.dec_ref().blocks().block_ids_size();
-    case Call::kPublish:
-      return EntriesOf(call.publish().prefix()) + call.publish().blocks().block_ids_size();
-    case Call::kLookup:
-      return 2 * EntriesOf(call.lookup().prefix());
-    case Call::kAcquire:
-      return int64_t{call.acquire().total_blocks()} + EntriesOf(call.acquire().prefix());
-    case Call::kEvict:
-      return int64_t{call.evict().count()} + call.evict().blocks().block_ids_size();
-    case Call::CALL_NOT_SET:
-      break;
-  }
-  return 0;
-}
-
+// Makes `answer` say that the call failed, unless the status is OK.
 void SetStatus(const absl::Status& status, Answer& answer) {
   if (status.ok()) return;
   answer.clear_answer();
@@ -93,6 +69,8 @@ void SetStatus(const absl::Status& status, Answer& answer) {
   answer.set_message(SafeMessage(status.message()));
   *answer.mutable_error() = ToErrorDetail(status);
 }
+
+}  // namespace
 
 void RunPipelinedCall(const ServiceContext& context, const Peer& peer, absl::string_view session_id,
                       Call& call, Answer& answer, const std::function<void()>& done) {

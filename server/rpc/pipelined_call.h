@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
 
 #include "absl/strings/string_view.h"
@@ -11,9 +10,6 @@
 
 namespace kvpool::server {
 
-// How many entries of a block each the work on a call is worth, for PlaceFor.
-int64_t EntriesOf(const v1::PipelineRequest::Call& call);
-
 // Runs a call of a Pipeline in the session's name, as the unary method would be, and fills
 // `answer`; `done` is called once, at once or, where blocks are to be filled, later on any thread.
 // All that is referred to must live until then.
@@ -22,8 +18,5 @@ int64_t EntriesOf(const v1::PipelineRequest::Call& call);
 void RunPipelinedCall(const ServiceContext& context, const Peer& peer, absl::string_view session_id,
                       v1::PipelineRequest::Call& call, v1::PipelineResponse::Answer& answer,
                       const std::function<void()>& done);
-
-// Makes `answer` say that the call failed, or, where the status is OK, that it did not.
-void SetStatus(const absl::Status& status, v1::PipelineResponse::Answer& answer);
 
 }  // namespace kvpool::server

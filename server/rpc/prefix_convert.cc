@@ -43,12 +43,6 @@ absl::StatusOr<PrefixKeys> ToPrefixKeys(const SessionCall& session, const Peer& 
       max_blocks);
 }
 
-int64_t EntriesOf(const v1::Prefix& message) {
-  constexpr int64_t kTokensAnEntry = 16;
-  return message.tokens_size() / kTokensAnEntry + message.block_hashes_size() +
-         message.extras_size();
-}
-
 void FromKey(const std::optional<PrefixKey>& key, std::string& bytes) {
   if (key.has_value()) bytes = std::string(key->view());
 }

@@ -17,10 +17,6 @@ namespace kvpool::server {
 absl::StatusOr<PrefixKeys> ToPrefixKeys(const SessionCall& session, const Peer& peer,
                                         const v1::Prefix& message, size_t max_blocks);
 
-// How many entries of a block each the work on the prefix is worth: 16 tokens take as long to hash
-// as a block's entry does otherwise.
-int64_t EntriesOf(const v1::Prefix& message);
-
 void FromKey(const std::optional<PrefixKey>& key, std::string& bytes);
 
 }  // namespace kvpool::server

@@ -14,15 +14,6 @@ using Stub = v1::BlockService::Stub;
 
 constexpr uint32_t kBlockSize = 16;  // Of the pool "main".
 
-std::string OpenWithModel(Connection& connection, const std::string& model_id = "llama") {
-  v1::OpenSessionRequest request;
-  request.set_pool("main");
-  request.set_model_id(model_id);
-  v1::OpenSessionResponse response;
-  REQUIRE(Call(*connection.blocks, &Stub::OpenSession, request, response).ok());
-  return response.session_id();
-}
-
 // Tokens of `blocks` blocks, which differ from those of another `seed` in every block.
 v1::Prefix TokensOf(uint32_t blocks, uint32_t seed = 0) {
   v1::Prefix prefix;

@@ -21,15 +21,6 @@ using PipelinedCall = v1::PipelineRequest::Call;
 constexpr uint32_t kBlocks = 64;  // Of the pool "main", as is:
 constexpr uint32_t kBlockSize = 16;
 
-std::string OpenWithModel(Connection& connection) {
-  v1::OpenSessionRequest request;
-  request.set_pool("main");
-  request.set_model_id("llama");
-  v1::OpenSessionResponse response;
-  REQUIRE(Call(*connection.blocks, &Stub::OpenSession, request, response).ok());
-  return response.session_id();
-}
-
 // A Pipeline, as a client has it.
 class Pipeline {
  public:

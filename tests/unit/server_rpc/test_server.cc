@@ -193,9 +193,14 @@ std::string CodeOf(const grpc::Status& status) {
 }
 
 std::string OpenSession(Connection& connection) {
+  return OpenWithModel(connection, /*model_id=*/"");
+}
+
+std::string OpenWithModel(Connection& connection, const std::string& model_id) {
   v1::OpenSessionRequest request;
   request.set_pool("main");
   request.set_client_name("test");
+  request.set_model_id(model_id);
   v1::OpenSessionResponse response;
   const grpc::Status status =
       Call(*connection.blocks, &v1::BlockService::Stub::OpenSession, request, response);

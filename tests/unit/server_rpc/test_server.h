@@ -138,6 +138,8 @@ grpc::Status CallList(Stub& stub,
 
 // Opens a session in "main"; the test fails where that does.
 std::string OpenSession(Connection& connection);
+// The same, of a model, so that it may publish and find.
+std::string OpenWithModel(Connection& connection, const std::string& model_id = "llama");
 // Allocates `count` blocks; the test fails where that does.
 v1::Blocks Alloc(Connection& connection, const std::string& session, uint32_t count);
 

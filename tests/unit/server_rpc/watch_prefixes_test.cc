@@ -74,15 +74,6 @@ class Watch {
   std::unique_ptr<grpc::ClientReader<Event>> reader_;
 };
 
-std::string OpenWithModel(Connection& connection) {
-  v1::OpenSessionRequest request;
-  request.set_pool("main");
-  request.set_model_id("llama");
-  v1::OpenSessionResponse response;
-  REQUIRE(Call(*connection.blocks, &Stub::OpenSession, request, response).ok());
-  return response.session_id();
-}
-
 // A worker with a session.
 struct Worker {
   explicit Worker(TestServer& server, const std::string& tenant = "tenant-a")
