@@ -81,8 +81,9 @@ class PipelineStream final : public Reactor, public SessionStream {
 
   // ---- The steps.
 
-  // The end of a step: begins the next.
+  // The end of a step: what its message was answered goes, and the next begins.
   void ReadNext() {
+    Flush();
     request_ = v1::PipelineRequest();
     request_memory_ = CallMemory();
     order_.End();
@@ -145,11 +146,13 @@ class PipelineStream final : public Reactor, public SessionStream {
   }
 
   // Runs the message's calls that are left. Leaves them to others to go on with where it is the
-  // turn of others, where a call is not done at once, and where too many answers wait.
+  // turn of others, where a call is not done at once, and where too many answers wait. The answers
+  // that there are when it leaves travel together.
   void RunCalls() {
     while (next_call_ < request_.calls_size() && !HasEnded()) {
       v1::PipelineRequest::Call& call = *request_.mutable_calls(next_call_);
       if (!TakeTurn(kEntriesACall + EntriesOf(call))) {
+        Flush();
         GoOnLater();
         return;
       }
@@ -157,6 +160,7 @@ class PipelineStream final : public Reactor, public SessionStream {
       ++next_call_;
       is_half_done_ = false;
       RunPipelinedCall(context_, peer(), session_id_, call, answer_, on_answered_);
+      if (!is_half_done_) Flush();
       // The second to come here goes on: this, or Answered.
       if (!is_half_done_.exchange(true)) return;
     }
@@ -171,7 +175,6 @@ class PipelineStream final : public Reactor, public SessionStream {
       waiting_bytes_ += answer_.ByteSizeLong();
       *waiting_.add_answers() = std::exchange(answer_, {});
     }
-    Flush();
     if (is_half_done_.exchange(true)) RunCalls();
   }
 
@@ -194,6 +197,11 @@ class PipelineStream final : public Reactor, public SessionStream {
 
   // Whether one more answer may wait. If not, the write in flight has RunCalls go on.
   bool HasRoom() {
+    {
+      const MutexLock lock(mutex_);
+      if (waiting_bytes_ < kMaxWaitingBytes) return true;
+    }
+    Flush();
     const MutexLock lock(mutex_);
     is_paused_ = is_writing_ && waiting_bytes_ >= kMaxWaitingBytes;
     return !is_paused_;
