@@ -48,6 +48,7 @@ absl::StatusOr<CallMemory> CallMemory::Take(MemoryBudget& all,
 
 CallMemory::~CallMemory() {
   if (process_ == nullptr) return;
+  StepOrder::BeginAt(process_.get());
   all_->Give(bytes_);
   process_->call_memory().Give(bytes_);
 }

@@ -12,6 +12,7 @@
 #include "kvpool/v1/inspect.pb.h"
 #include "server/memory_budget.h"
 #include "server/process_table.h"
+#include "server/rpc/step_order.h"
 
 namespace kvpool::server {
 
@@ -41,7 +42,9 @@ class CallMemory {
 
  private:
   CallMemory(MemoryBudget& all, std::shared_ptr<const Process> process, size_t bytes)
-      : all_(&all), process_(std::move(process)), bytes_(bytes) {}
+      : all_(&all), process_(std::move(process)), bytes_(bytes) {
+    StepOrder::EndAt(process_.get());  // It is taken in a call's first step, given in its last.
+  }
 
   MemoryBudget* all_ = nullptr;
   std::shared_ptr<const Process> process_;  // Null: of nothing.

@@ -13,16 +13,20 @@ namespace kvpool::server {
 class StepOrder {
  public:
   // Before the call that asks gRPC for the next step.
-  void End() {
-#ifdef KVPOOL_TSAN
-    __tsan_release(this);
-#endif
-  }
+  void End() { EndAt(this); }
 
   // First thing in the next step.
-  void Begin() {
+  void Begin() { BeginAt(this); }
+
+  // The same for what moves from reactor to reactor: `place` stays, and stands for it.
+  static void EndAt([[maybe_unused]] const void* place) {
 #ifdef KVPOOL_TSAN
-    __tsan_acquire(this);
+    __tsan_release(const_cast<void*>(place));
+#endif
+  }
+  static void BeginAt([[maybe_unused]] const void* place) {
+#ifdef KVPOOL_TSAN
+    __tsan_acquire(const_cast<void*>(place));
 #endif
   }
 };
