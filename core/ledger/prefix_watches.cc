@@ -87,7 +87,8 @@ WatchProgress PrefixWatches::Read(WatchId id, size_t max_steps, std::vector<Pref
   const PrefixLog& log = cache_.log();
   if (watch.after + 1 < log.first()) {
     watch.is_over = true;
-    events.push_back({.kind = PrefixEvent::Kind::kResync, .sequence = log.last()});
+    // Its own number: whoever goes on after it is lost as well, and begins with a snapshot.
+    events.push_back({.kind = PrefixEvent::Kind::kResync, .sequence = watch.after});
     return WatchProgress::kOver;
   }
   if (!watch.is_begun) {

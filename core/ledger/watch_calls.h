@@ -33,7 +33,7 @@ struct PrefixEvent {
     kRemoved,
     kCleared,      // Of `tenant`, or where that is absent of all.
     kSnapshotEnd,  // The snapshot is complete.
-    kResync,       // Changes were lost. Nothing follows.
+    kResync,       // Changes were lost, from the next on. Nothing follows.
   };
 
   Kind kind{};

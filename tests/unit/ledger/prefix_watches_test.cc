@@ -194,8 +194,11 @@ TEST_CASE("A watcher that the log has gone past is told to resync, and then noth
   for (const WatchId lost : {id, slow}) {
     const Events events = fixture.Read(lost, 10, WatchProgress::kOver);
     REQUIRE(KindsOf(events) == std::vector<Kind>{Kind::kResync});
-    CHECK(events[0].sequence == 9);
+    CHECK(events[0].sequence == 4);
     CHECK(fixture.Read(lost, 10, WatchProgress::kOver).empty());
+    // Nothing is missed by who goes on after that number.
+    const WatchId again = fixture.Watch({.after = events[0].sequence});
+    CHECK(fixture.ReadAll(again).front().kind == Kind::kCleared);
   }
 }
 
