@@ -91,7 +91,7 @@ Daemon::Daemon(DaemonOptions options)
       registry_({.limits = LedgerLimits{},
                  .trace = options_.trace,
                  .poison = options_.poison,
-                 .clock = Now},
+                 .clock = [this] { return clock_.Now(); }},
                 *host_, hub_) {}
 
 Daemon::~Daemon() { Shutdown(); }
@@ -169,7 +169,7 @@ ServiceContext Daemon::MakeContext() {
       .version = options_.version,
       .daemon_epoch = epoch_,
       .start_time = start_time_,
-      .clock = Now,
+      .clock = [this] { return clock_.Now(); },
       .trace = options_.trace,
       .warnings = std::move(warnings),
       .drain = [this](std::optional<Duration> deadline,
@@ -187,7 +187,7 @@ absl::Status Daemon::Serve() {
   ticker_.Start(
       [this] {
         watches_.Tick(Now());
-        return registry_.Advance();
+        return Advance();
       },
       [this] { return hub_.size() > 0; });
 
@@ -249,6 +249,12 @@ absl::Status Daemon::CreatePool(const PoolSpec& spec, TimePoint deadline,
     }
     if (drain_end_.has_value() || stop.stop_requested()) return status;
   }
+}
+
+std::optional<TimePoint> Daemon::Advance() {
+  const std::optional<TimePoint> next = registry_.Advance();
+  if (!next.has_value()) return std::nullopt;
+  return clock_.ToSteady(*next);
 }
 
 void Daemon::OnProcessGone(ProcessId process) {

@@ -21,6 +21,7 @@
 #include "server/fd_service.h"
 #include "server/listener.h"
 #include "server/peer.h"
+#include "server/pool_clock.h"
 #include "server/pool_registry.h"
 #include "server/process_table.h"
 #include "server/rpc/services.h"
@@ -38,6 +39,7 @@ struct DaemonOptions {
   Duration memory_wait{};     // How long pools of the config wait for memory.
   Duration reclaim_delay{};   // As ProcessTable's.
   Duration drain_deadline{};  // How long the end waits for sessions.
+  double clock_rate = 1;      // As PoolClock's.
   bool trace = false;
   bool poison = false;
   // Seam: where pools lie. Null: the host's own memory.
@@ -91,6 +93,8 @@ class Daemon {
 
   void CreatePools(const std::stop_token& stop);
   absl::Status CreatePool(const PoolSpec& spec, TimePoint deadline, const std::stop_token& stop);
+  // What falls due in the pools; when to come again, by steady_clock.
+  std::optional<TimePoint> Advance();
   void OnProcessGone(ProcessId process);
   void OnSessionsChanged();
 
@@ -116,6 +120,7 @@ class Daemon {
   std::optional<absl::Status> start_failure_ ABSL_GUARDED_BY(mutex_);
   ConnectionWatch* watch_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of whoever is told of a process.
 
+  const PoolClock clock_{options_.clock_rate};
   // Each uses those above it; Shutdown ends them from the last to the first.
   std::vector<std::unique_ptr<Listener>> listeners_;  // The same from Start to the end.
   Ticker ticker_;

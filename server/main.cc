@@ -25,6 +25,7 @@
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/logging.h"
+#include "server/pool_clock.h"
 #include "server/signal_watch.h"
 
 ABSL_FLAG(std::string, config, "",
@@ -42,6 +43,10 @@ ABSL_FLAG(absl::Duration, reclaim_delay, absl::Seconds(2),
           "it counts as gone");
 ABSL_FLAG(absl::Duration, drain_deadline, absl::Seconds(30),
           "how long SIGTERM waits for open sessions");
+ABSL_FLAG(
+    double, clock_rate, 1,
+    "for tests: time passes so many times as fast for what is in the pools, which is deadlines "
+    "and what the eviction policy sees; 1 to 100000");
 
 namespace kvpool::server {
 namespace {
@@ -82,6 +87,11 @@ absl::StatusOr<DaemonOptions> ReadOptions() {
   KVPOOL_ASSIGN_OR_RETURN(options.drain_deadline,
                           CheckDuration("drain_deadline", absl::GetFlag(FLAGS_drain_deadline),
                                         absl::ZeroDuration(), absl::Hours(24)));
+  options.clock_rate = absl::GetFlag(FLAGS_clock_rate);
+  if (!(options.clock_rate >= 1 && options.clock_rate <= PoolClock::kMaxRate)) {
+    return absl::InvalidArgumentError(absl::StrCat("--clock_rate=", options.clock_rate,
+                                                   " is not between 1 and ", PoolClock::kMaxRate));
+  }
   options.trace = IsOn("KVPOOL_KV_TRACE");
   options.poison = IsOn("KVPOOL_KV_POISON");
   return options;

@@ -74,6 +74,7 @@ absl::StatusOr<ExitCode> Run(std::span<const std::string> arguments, const Envir
   }
   return command->run({.arguments = std::span(line.words).subspan(1),
                        .options = line.options,
+                       .environment = environment,
                        .connection = connection.has_value() ? &*connection : nullptr,
                        .now = now,
                        .out = out,

@@ -21,7 +21,8 @@ class Connection;
 struct CommandContext {
   std::span<const std::string> arguments;  // As many as the command takes.
   const Options& options;
-  Connection* connection = nullptr;  // Null for a command that needs no daemon.
+  const Environment& environment;
+  Connection* connection = nullptr;  // Null for a command that needs none made for it.
   absl::Time now;
   std::ostream& out;
   std::stop_token stop{};  // Of a command that `is_endless`.

@@ -19,8 +19,9 @@ constexpr absl::string_view kChecksumOptions[] = {"layer", "boundary", "shard", 
 constexpr absl::string_view kPrefixOptions[] = {"tokens", "model", "adapter", "salt"};
 constexpr absl::string_view kWatchOptions[] = {"after", "epoch", "with_tokens"};
 constexpr absl::string_view kTerminateOptions[] = {"release_claims"};
-constexpr absl::string_view kReplayOptions[] = {"simulate", "capacity",     "policy",
-                                                "csv",      "block_tokens", "done"};
+constexpr absl::string_view kReplayOptions[] = {"pool",         "workers", "speed",  "capacity",
+                                                "simulate",     "policy",  "csv",    "done",
+                                                "block_tokens", "socket",  "timeout"};
 
 // An answer takes the daemon microseconds; a big listing, seconds.
 constexpr absl::Duration kTimeout = absl::Seconds(10);
@@ -146,8 +147,15 @@ constexpr absl::string_view kReplayHelp =
     "cache. TRACE has a JSON object a line, plain or compressed by xz, in Mooncake's format:\n"
     "timestamp in milliseconds, input_length and output_length in tokens, and hash_ids, one a\n"
     "block of 512 tokens. With --block_tokens=16 blocks have 16 tokens, and times are in seconds.\n"
-    "Only blocks that the input fills are cached. A request acquires its blocks, publishes those\n"
-    "that were not found, and lets all go.\n"
+    "Only blocks that the input fills are cached.\n"
+    "\n"
+    "With --pool, worker processes take the requests in their order: each acquires the blocks of\n"
+    "its input and output in one call, publishes those of the input that were not found, and lets\n"
+    "all go. The pool's block size plays no part. With --capacity, workers hold so much of the\n"
+    "pool beside their requests that as many blocks stay cached, as in a simulation; the pool\n"
+    "needs room for the longest request of each worker too. An eviction policy learns from times:\n"
+    "it sees the trace's own where --speed and `kvpoold --clock_rate` are the same. Evicted\n"
+    "blocks are those that are findable no more, whoever used the pool.\n"
     "\n"
     "--simulate runs the requests through the daemon's ledger, in this process and one after the\n"
     "other, once for each capacity and policy. A capacity counts the blocks left cached after a\n"
@@ -155,6 +163,7 @@ constexpr absl::string_view kReplayHelp =
     "it runs. Beside the policies stands the optimum: what could be found if the future were\n"
     "known.\n"
     "\n"
+    "  kvpoolctl replay trace.jsonl.xz --pool=llama --workers=4\n"
     "  kvpoolctl replay trace.jsonl.xz --simulate --capacity=1000,10000,infinite\n";
 
 constexpr std::array<Command, 16> kCommands = {{

@@ -63,7 +63,7 @@ absl::Status SetBytes(absl::string_view text, Options& options) {
   return absl::OkStatus();
 }
 
-constexpr std::array<OptionInfo, 27> kOptions = {{
+constexpr std::array<OptionInfo, 30> kOptions = {{
     {"socket", "unix:PATH", "the daemon's socket", SetOptional<&Options::socket>},
     {"timeout", "DURATION", "how long to wait for an answer, such as 500ms or 2m", SetTimeout},
     {"json", "", "print JSON: the API's own, where there is one", SetByFlagRules<&Options::json>},
@@ -84,6 +84,11 @@ constexpr std::array<OptionInfo, 27> kOptions = {{
      SetByFlagRules<&Options::tag>},
     {"release_claims", "", "vouch that none of the session's processes writes any more",
      SetByFlagRules<&Options::release_claims>},
+    {"pool", "POOL", "the pool to replay against", SetOptional<&Options::pool>},
+    {"workers", "N", "how many processes send the requests; default 1",
+     SetOptional<&Options::workers>},
+    {"speed", "X", "X times as fast as the trace was; default 0, as fast as it goes",
+     SetOptional<&Options::speed>},
     {"simulate", "", "use no daemon: run its ledger here", SetByFlagRules<&Options::simulate>},
     {"capacity", "N[,N...]", "how many blocks to leave cached after each request",
      SetOptional<&Options::capacity>},

@@ -33,6 +33,9 @@ struct Options {
   std::string tag{};
   bool release_claims = false;
 
+  std::optional<std::string> pool{};
+  std::optional<uint32_t> workers{};
+  std::optional<double> speed{};
   bool simulate = false;
   std::optional<std::string> capacity{};
   std::optional<std::string> policy{};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -49,6 +50,14 @@ absl::StatusOr<EvictionPolicyName> ReadPolicy(absl::string_view text) {
 }
 
 absl::StatusOr<SimulationArguments> ReadSimulation(const cli::Options& options) {
+  for (const auto& [name, is_given] : {std::pair("pool", options.pool.has_value()),
+                                       std::pair("workers", options.workers.has_value()),
+                                       std::pair("speed", options.speed.has_value()),
+                                       std::pair("socket", options.socket.has_value()),
+                                       std::pair("timeout", options.timeout.has_value())}) {
+    if (is_given)
+      return UsageError(absl::StrCat("--simulate uses no daemon: it takes no --", name));
+  }
   if (options.csv && options.json) return UsageError("--csv and --json exclude each other");
   if (!options.capacity.has_value()) return UsageError("--simulate needs --capacity");
   SimulationArguments simulation;
@@ -71,6 +80,30 @@ absl::StatusOr<SimulationArguments> ReadSimulation(const cli::Options& options) 
   return simulation;
 }
 
+absl::StatusOr<DriveArguments> ReadDrive(const cli::Options& options) {
+  if (options.policy.has_value() || options.csv) {
+    return UsageError(absl::StrCat("--", options.csv ? "csv" : "policy", " needs --simulate"));
+  }
+  if (!options.pool.has_value() || options.pool->empty()) {
+    return UsageError("replay needs --pool, or --simulate");
+  }
+  DriveArguments drive{.pool = *options.pool,
+                       .workers = options.workers.value_or(1),
+                       .speed = options.speed.value_or(0)};
+  if (drive.workers < 1 || drive.workers > DriveArguments::kMaxWorkers) {
+    return UsageError(
+        absl::StrCat("--workers is ", drive.workers, ", not 1 to ", DriveArguments::kMaxWorkers));
+  }
+  if (!(drive.speed >= 0 && drive.speed <= DriveArguments::kMaxSpeed)) {
+    return UsageError(
+        absl::StrCat("--speed is ", drive.speed, ", not 0 to ", DriveArguments::kMaxSpeed));
+  }
+  if (options.capacity.has_value()) {
+    KVPOOL_ASSIGN_OR_RETURN(drive.capacity, ReadCapacity(*options.capacity));
+  }
+  return drive;
+}
+
 }  // namespace
 
 absl::string_view PolicyName(EvictionPolicyName policy) {
@@ -84,8 +117,11 @@ absl::StatusOr<ReplayArguments> ReplayArguments::Read(const cli::Options& option
   if (options.done > 100)
     return UsageError(absl::StrCat("--done is ", options.done, ", not 0-100"));
   arguments.done_percent = options.done;
-  if (!options.simulate) return UsageError("replay needs --simulate");
-  KVPOOL_ASSIGN_OR_RETURN(arguments.simulation, ReadSimulation(options));
+  if (options.simulate) {
+    KVPOOL_ASSIGN_OR_RETURN(arguments.simulation, ReadSimulation(options));
+  } else {
+    KVPOOL_ASSIGN_OR_RETURN(arguments.drive, ReadDrive(options));
+  }
   return arguments;
 }
 

@@ -22,15 +22,28 @@ struct SimulationArguments {
   std::vector<EvictionPolicyName> policies;
 };
 
-// The options of `kvpoolctl replay`, checked.
+// What `kvpoolctl replay` is to do with a daemon.
+struct DriveArguments {
+  static constexpr uint32_t kMaxWorkers = 256;
+  static constexpr double kMaxSpeed = 1'000'000;
+
+  std::string pool;
+  uint32_t workers = 1;
+  double speed = 0;                    // 0: as fast as it can.
+  std::optional<uint32_t> capacity{};  // How many blocks to leave cached. Absent: all there are.
+};
+
+// The options of `kvpoolctl replay`, checked. One of `simulation` and `drive` is there.
 struct ReplayArguments {
   static constexpr uint32_t kMaxCapacity = 1U << 30;
 
   TraceFormat format{};
   uint32_t done_percent = 0;
-  SimulationArguments simulation{};
+  std::optional<SimulationArguments> simulation{};
+  std::optional<DriveArguments> drive{};
 
-  // A usage error, naming the option, where one is missing or out of range.
+  // A usage error, naming the option, where one is missing, out of range, or of the other kind of
+  // replay.
   static absl::StatusOr<ReplayArguments> Read(const cli::Options& options);
 };
 

@@ -53,14 +53,14 @@ absl::StatusOr<SimulationRun> SimulationRun::Make(const std::string& path, const
                     .request_count = trace.requests().size(),
                     .block_count = trace.block_count(),
                     .unique_count = optimum.unique_count()};
-  for (const std::optional<uint32_t>& capacity : arguments.simulation.capacities) {
+  for (const std::optional<uint32_t>& capacity : arguments.simulation->capacities) {
     const uint32_t count = capacity.value_or(static_cast<uint32_t>(run.unique_count));
     if (uint64_t{count} + LongestRequest(trace) > kMaxBlocks) {
       return absl::ResourceExhaustedError(
           absl::StrCat("a capacity of ", count, " and the longest request, of ",
                        LongestRequest(trace), " blocks, are more than a pool can have"));
     }
-    for (const EvictionPolicyName policy : arguments.simulation.policies) {
+    for (const EvictionPolicyName policy : arguments.simulation->policies) {
       run.points.push_back(Simulate(trace, is_done, policy, count));
       run.points.back().capacity = capacity;
     }

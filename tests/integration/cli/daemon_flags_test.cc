@@ -57,6 +57,8 @@ Outcome RunWith(const std::string& flag) {
 
 TEST_CASE("kvpoold refuses a wrong command line, and says what is wrong with it") {
   const auto [flag, said] = GENERATE(values<std::pair<std::string, std::string>>({
+      {"--clock_rate=0.5", "--clock_rate=0.5 is not between 1 and 100000"},
+      {"--clock_rate=nan", "--clock_rate=nan is not between 1 and 100000"},
       {"stray", "unexpected argument 'stray'"},
       {"--no_such_flag", "no_such_flag"},
       {"--log_level=loud", "'loud', not one of trace, debug, info, warning, error, critical"},

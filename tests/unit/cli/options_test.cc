@@ -43,8 +43,9 @@ TEST_CASE("Every option sets its own field") {
                                   "--after=5",        "--epoch=ab",
                                   "--with_tokens",    "--tokens=-",
                                   "--model=m",        "--adapter=l",
-                                  "--salt=s",         "-h",
-                                  "--version"});
+                                  "--salt=s",         "--pool=p",
+                                  "--workers=4",      "--speed=2.5",
+                                  "-h",               "--version"});
   CHECK(line.options.socket == "unix:/s");
   CHECK(line.options.spec == "{}");
   CHECK(line.options.bytes == 2048U);
@@ -66,6 +67,9 @@ TEST_CASE("Every option sets its own field") {
   CHECK(line.options.model == "m");
   CHECK(line.options.adapter == "l");
   CHECK(line.options.salt == "s");
+  CHECK(line.options.pool == "p");
+  CHECK(line.options.workers == 4U);
+  CHECK(line.options.speed == 2.5);
   CHECK(line.options.help);
   CHECK(line.options.version);
 }

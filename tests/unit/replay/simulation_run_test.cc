@@ -25,8 +25,8 @@ Trace MakeTrace() {
 
 SimulationRun Run(const Trace& trace, std::vector<std::optional<uint32_t>> capacities) {
   ReplayArguments arguments{.format = kMooncakeFormat};
-  arguments.simulation.capacities = std::move(capacities);
-  arguments.simulation.policies = {EvictionPolicyName::kLeafLru};
+  arguments.simulation = {.capacities = std::move(capacities),
+                          .policies = {EvictionPolicyName::kLeafLru}};
   auto run = SimulationRun::Make("/some/where/a,b.jsonl", trace, arguments);
   REQUIRE(run.ok());
   return *std::move(run);
