@@ -102,6 +102,7 @@ class PipelineStream final : public Reactor, public SessionStream {
       EndStep();
       return;
     }
+    TakeMemory();
     next_call_ = 0;
     turn_entries_ = kEntriesATurn;
     RunCalls();
@@ -118,10 +119,6 @@ class PipelineStream final : public Reactor, public SessionStream {
       return absl::InvalidArgumentError(absl::StrCat("a message has ", request_.calls_size(),
                                                      " calls; it has at most ",
                                                      context_.limits.max_blocks_per_call));
-    }
-    if (const size_t bytes = RequestBytes(request_); bytes > 0) {
-      KVPOOL_ASSIGN_OR_RETURN(request_memory_,
-                              CallMemory::Take(context_.call_memory, peer().process, bytes));
     }
     if (!session_id_.empty()) {
       if (request_.session_id().empty() || request_.session_id() == session_id_) {
@@ -145,13 +142,30 @@ class PipelineStream final : public Reactor, public SessionStream {
     return absl::OkStatus();
   }
 
+  // Where there is no memory for the message, its calls are refused, as unary ones would be: the
+  // stream's end would be that of the session, for what maybe others hold.
+  void TakeMemory() {
+    call_count_ = request_.calls_size();
+    refusal_ = absl::OkStatus();
+    const size_t bytes = RequestBytes(request_);
+    if (bytes == 0) return;
+    auto memory = CallMemory::Take(context_.call_memory, peer().process, bytes);
+    if (memory.ok()) {
+      request_memory_ = *std::move(memory);
+    } else {
+      request_ = v1::PipelineRequest();
+      refusal_ = memory.status();
+    }
+  }
+
   // Runs the message's calls that are left. Leaves them to others to go on with where it is the
   // turn of others, where a call is not done at once, and where too many answers wait. The answers
   // that there are when it leaves travel together.
   void RunCalls() {
-    while (next_call_ < request_.calls_size() && !HasEnded()) {
-      v1::PipelineRequest::Call& call = *request_.mutable_calls(next_call_);
-      if (!TakeTurn(kEntriesACall + EntriesOf(call))) {
+    while (next_call_ < call_count_ && !HasEnded()) {
+      v1::PipelineRequest::Call* const call =
+          refusal_.ok() ? request_.mutable_calls(next_call_) : nullptr;
+      if (!TakeTurn(kEntriesACall + (call != nullptr ? EntriesOf(*call) : 0))) {
         Flush();
         GoOnLater();
         return;
@@ -159,7 +173,12 @@ class PipelineStream final : public Reactor, public SessionStream {
       if (!HasRoom()) return;
       ++next_call_;
       is_half_done_ = false;
-      RunPipelinedCall(context_, peer(), session_id_, call, answer_, on_answered_);
+      if (call != nullptr) {
+        RunPipelinedCall(context_, peer(), session_id_, *call, answer_, on_answered_);
+      } else {
+        SetStatus(refusal_, answer_);
+        Answered();
+      }
       if (!is_half_done_) Flush();
       // The second to come here goes on: this, or Answered.
       if (!is_half_done_.exchange(true)) return;
@@ -306,6 +325,8 @@ class PipelineStream final : public Reactor, public SessionStream {
   std::string session_id_;  // Empty until the first message has named it.
   v1::PipelineRequest request_;
   CallMemory request_memory_;
+  int call_count_ = 0;    // Of the message, be it dropped.
+  absl::Status refusal_;  // Of them all, where it is.
   int next_call_ = 0;
   int64_t turn_entries_ = 0;  // Left of this turn.
   bool is_turn_new_ = false;

@@ -3,7 +3,6 @@
 #include <string>
 #include <type_traits>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/status_macros.h"
@@ -61,7 +60,8 @@ absl::Status TakeSession(absl::string_view session_id, Call& call) {
   return absl::InvalidArgumentError("a call is of no method that a Pipeline has");
 }
 
-// Makes `answer` say that the call failed, unless the status is OK.
+}  // namespace
+
 void SetStatus(const absl::Status& status, Answer& answer) {
   if (status.ok()) return;
   answer.clear_answer();
@@ -69,8 +69,6 @@ void SetStatus(const absl::Status& status, Answer& answer) {
   answer.set_message(SafeMessage(status.message()));
   *answer.mutable_error() = ToErrorDetail(status);
 }
-
-}  // namespace
 
 void RunPipelinedCall(const ServiceContext& context, const Peer& peer, absl::string_view session_id,
                       Call& call, Answer& answer, const std::function<void()>& done) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 #include "kvpool/v1/block.pb.h"
@@ -18,5 +19,8 @@ namespace kvpool::server {
 void RunPipelinedCall(const ServiceContext& context, const Peer& peer, absl::string_view session_id,
                       v1::PipelineRequest::Call& call, v1::PipelineResponse::Answer& answer,
                       const std::function<void()>& done);
+
+// Makes `answer` say that the call failed, unless the status is OK.
+void SetStatus(const absl::Status& status, v1::PipelineResponse::Answer& answer);
 
 }  // namespace kvpool::server

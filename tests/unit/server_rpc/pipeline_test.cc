@@ -1,3 +1,4 @@
+#include <deque>
 #include <memory>
 #include <string>
 #include <thread>
@@ -344,6 +345,32 @@ TEST_CASE("A message has so many calls and no more") {
   CHECK(pipeline.Answers(100).size() == 100);
   REQUIRE(pipeline.Write(std::vector<PipelinedCall>(101, AllocOf(0))));
   CHECK(CodeOf(pipeline.Finish()) == "INVALID_ARGUMENT");
+}
+
+TEST_CASE("A message that there is no memory for has its calls refused, and its session goes on") {
+  TestServer server;
+  Connection worker = server.Connect(v1::ROLE_WORKER);
+  Pipeline pipeline(worker, OpenWithModel(worker));
+  const v1::Blocks blocks = pipeline.Do(AllocOf(2)).alloc().blocks();
+  PipelinedCall lookup;
+  *lookup.mutable_lookup()->mutable_prefix() = PrefixOf(kBlocks);
+  {
+    std::deque<Pipeline> others;
+    while (server.call_memory().taken_bytes() < server::kMaxProcessCallBytes) {
+      others.emplace_back(worker, OpenSession(worker));
+    }
+    REQUIRE(pipeline.Write({lookup, DecRefOf(blocks), AllocOf(1)}));
+    const std::vector<Answer> answers = pipeline.Answers(3);
+    REQUIRE(answers.size() == 3);
+    for (const Answer& answer : answers) {
+      CHECK(answer.code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+      CHECK(answer.error().reason() == v1::ErrorDetail::REASON_LIMIT);
+    }
+    // Nothing was done, and short messages go on.
+    CHECK(server.pool().counts().held_blocks == 2);
+    CHECK(pipeline.Do(DecRefOf(blocks)).code() == 0);
+  }
+  CHECK(Eventually([&] { return pipeline.Do(lookup).code() == 0; }));
 }
 
 // What unary calls answer, in a Pipeline's words.
