@@ -6,9 +6,9 @@
 #   tsan    all tests under ThreadSanitizer (docs/decisions/sanitizers.md), by clang
 #   asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer, by clang
 #
-# A test that fails in dev or asan is run once more: workers that are killed at random on a loaded
-# machine can be late without being wrong. The log shows both runs. One that fails in tsan is not: a
-# race that shows once is a race.
+# A test that fails is run once more: workers that are killed at random on a loaded machine can be
+# late without being wrong. The log shows both runs. But a sanitizer's report in either fails the
+# step: a race that shows once is a race.
 #
 # One step alone: `deploy/test.sh dev`. The last lines are ctest's own summary of the last step.
 set -euo pipefail
@@ -28,6 +28,13 @@ for step in "${steps[@]}"; do
   cmake --build --preset "$step"
   case "$step" in
     clang) ;;
-    *) ctest --preset "$step" ;;
+    *)
+      ctest --preset "$step"
+      if grep -E 'WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer|runtime error:' \
+        "build/$step/Testing/Temporary/LastTest.log"; then
+        echo "test: $step: a sanitizer reported something in a test that passed when run again" >&2
+        exit 1
+      fi
+      ;;
   esac
 done
