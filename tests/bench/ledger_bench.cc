@@ -1,48 +1,18 @@
 // The ledger alone: performance targets 6, 8 and 9.
 
-#include <malloc.h>
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <deque>
 #include <memory>
-#include <new>
 #include <vector>
 
 #include "benchmark/benchmark.h"
 
 #include "core/check.h"
 #include "core/ledger/ledger.h"
-
-namespace {
-
-// Bytes of the heap in use, as malloc rounds them.
-size_t heap_bytes = 0;
-
-void* CountedNew(size_t size) {
-  void* memory = std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  heap_bytes += malloc_usable_size(memory);
-  return memory;
-}
-
-void CountedDelete(void* memory) {
-  if (memory == nullptr) return;
-  heap_bytes -= malloc_usable_size(memory);
-  std::free(memory);
-}
-
-}  // namespace
-
-void* operator new(size_t size) { return CountedNew(size); }
-void* operator new[](size_t size) { return CountedNew(size); }
-void operator delete(void* memory) noexcept { CountedDelete(memory); }
-void operator delete[](void* memory) noexcept { CountedDelete(memory); }
-void operator delete(void* memory, size_t) noexcept { CountedDelete(memory); }
-void operator delete[](void* memory, size_t) noexcept { CountedDelete(memory); }
+#include "tests/bench/heap.h"
+#include "tests/bench/thread_time.h"
 
 namespace kvpool {
 namespace {
@@ -94,20 +64,6 @@ class Bench {
   TimePoint now_{std::chrono::seconds(1)};
   std::vector<Caller> callers_;
 };
-
-// What the thread has run. Others that the machine runs meanwhile do not count.
-std::chrono::nanoseconds ThreadTime() {
-  timespec time{};
-  KVPOOL_CHECK(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
-// Seconds a block, printed with its SI prefix: "13n" is 13 ns.
-void CountBlocks(benchmark::State& state, uint32_t blocks_per_iteration) {
-  state.counters["s_per_block"] = benchmark::Counter(
-      static_cast<double>(blocks_per_iteration),
-      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
-}
 
 // Target 6 and, over its arguments, 9: the batch freed last is the next one given.
 void AllocDecRefHot(benchmark::State& state) {
@@ -266,7 +222,7 @@ BENCHMARK(OpenPool)->ArgName("blocks")->Arg(10'000'000)->Unit(benchmark::kMillis
 void MemoryPerBlock(benchmark::State& state) {
   const auto num_blocks = static_cast<uint32_t>(state.range(0));
   for (auto unused : state) {
-    const size_t before = heap_bytes;
+    const size_t before = HeapBytes();
     Bench bench(num_blocks, /*num_sessions=*/1);
     for (uint32_t left = num_blocks; left > 0;) {
       const uint32_t count = std::min(left, LedgerLimits{}.max_blocks_per_call);
@@ -275,7 +231,7 @@ void MemoryPerBlock(benchmark::State& state) {
     }
     KVPOOL_CHECK(bench.ledger().counts().held_blocks == num_blocks);
     state.counters["bytes_per_block"] =
-        static_cast<double>(heap_bytes - before) / static_cast<double>(num_blocks);
+        static_cast<double>(HeapBytes() - before) / static_cast<double>(num_blocks);
   }
 }
 BENCHMARK(MemoryPerBlock)
