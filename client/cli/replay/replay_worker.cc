@@ -106,8 +106,7 @@ uint32_t ReplayWorker::CountBlocks(const TraceRequest& request) const {
 
 bool ReplayWorker::WaitFor(const TraceRequest& request) const {
   if (plan_.speed == 0) return true;
-  const auto time = board_.begin() +
-                    std::chrono::duration_cast<steady_clock::duration>(request.time / plan_.speed);
+  const auto time = board_.begin() + TimeAtSpeed(request.time, plan_.speed);
   for (auto now = steady_clock::now(); now < time; now = steady_clock::now()) {
     if (board_.has_failed()) return false;
     std::this_thread::sleep_for(std::min<steady_clock::duration>(time - now, kLongestSleep));

@@ -120,6 +120,14 @@ class TraceParser {
 
 }  // namespace
 
+std::chrono::nanoseconds TimeAtSpeed(std::chrono::milliseconds time, double speed) {
+  constexpr std::chrono::nanoseconds kCentury = std::chrono::hours(24 * 365 * 100);
+  KVPOOL_CHECK(speed > 0);
+  const std::chrono::duration<double, std::nano> replayed = time / speed;
+  return replayed < kCentury ? std::chrono::duration_cast<std::chrono::nanoseconds>(replayed)
+                             : kCentury;
+}
+
 absl::StatusOr<Trace> Trace::Read(const std::string& path, const TraceFormat& format) {
   KVPOOL_CHECK(format.block_tokens > 0);
   KVPOOL_ASSIGN_OR_RETURN(LineReader lines, LineReader::Open(path));

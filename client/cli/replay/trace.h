@@ -29,6 +29,10 @@ struct TraceRequest {
   size_t block_count = 0;
 };
 
+// When a request of that time comes, where its trace is replayed `speed` times as fast: after a
+// century at the latest, which no clock's count passes. Requires speed > 0.
+std::chrono::nanoseconds TimeAtSpeed(std::chrono::milliseconds time, double speed);
+
 // A trace of requests, in the order of their times, the whole of it in memory: 8 bytes a block.
 //
 // A block is named by a number; as prefixes are chained, two blocks are the same only where all

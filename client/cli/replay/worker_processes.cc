@@ -1,6 +1,7 @@
 #include "client/cli/replay/worker_processes.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -83,8 +84,21 @@ void WorkerProcesses::Run(uint32_t worker, const Work& work, int ready, int go) 
 }
 
 absl::Status WorkerProcesses::WaitUntilReady() {
-  for (uint32_t i = 0; i < workers_.size(); ++i) {
-    if (!ReadByte(workers_[i].ready.get())) return StatusOf(i);
+  std::vector<pollfd> waiting;
+  for (const Worker& worker : workers_) {
+    waiting.push_back({.fd = worker.ready.get(), .events = POLLIN, .revents = 0});
+  }
+  for (size_t left = waiting.size(); left > 0;) {
+    if (poll(waiting.data(), waiting.size(), /*timeout=*/-1) < 0) {
+      if (errno == EINTR) continue;
+      return SystemError("the workers cannot be waited for");
+    }
+    for (uint32_t i = 0; i < waiting.size(); ++i) {
+      if (waiting[i].revents == 0) continue;
+      if (!ReadByte(waiting[i].fd)) return StatusOf(i);
+      waiting[i].fd = -1;  // poll passes over it.
+      --left;
+    }
   }
   return absl::OkStatus();
 }

@@ -32,7 +32,8 @@ class WorkerProcesses {
   WorkerProcesses& operator=(WorkerProcesses&&) = delete;
   ~WorkerProcesses();
 
-  // Waits until each waits. The first failure, naming its worker.
+  // Waits until each waits, or the first has failed, which it names, whatever the others do;
+  // INTERNAL where one died.
   absl::Status WaitUntilReady();
   // Lets them go on. Requires that all wait.
   void GoOn();

@@ -147,4 +147,14 @@ TEST_CASE("A trace of randomly damaged lines is read or refused, and never more 
   CHECK(refused > 500);
 }
 
+TEST_CASE("A replay's times are the trace's over its speed, and a century at the latest") {
+  CHECK(TimeAtSpeed(milliseconds(10), 2) == milliseconds(5));
+  CHECK(TimeAtSpeed(milliseconds(10), 0.5) == milliseconds(20));
+  CHECK(TimeAtSpeed(milliseconds(0), 1e-300) == milliseconds(0));
+  CHECK(TimeAtSpeed(Trace::kMaxTime, 1) == Trace::kMaxTime);
+  const auto century = std::chrono::hours(24 * 365 * 100);
+  CHECK(TimeAtSpeed(milliseconds(1), 1e-15) == century);
+  CHECK(TimeAtSpeed(Trace::kMaxTime, 1e-300) == century);
+}
+
 }  // namespace kvpool::replay
