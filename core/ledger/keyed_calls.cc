@@ -7,13 +7,10 @@
 #include "absl/types/span.h"
 
 #include "core/error.h"
+#include "core/ledger/sweep_due.h"
 
 namespace kvpool {
 namespace {
-
-// A session may have this many more blocks in remembered answers than twice what it holds before
-// the spent ones are looked for: 64 KiB.
-constexpr uint64_t kSweepSlack = 4'096;
 
 enum class Method : uint8_t { kAlloc, kIncRef, kDecRef, kPublish, kLookup };
 
@@ -82,9 +79,10 @@ absl::StatusOr<const KeyedAnswer*> KeyedCalls::Find(const Session& session, uint
 }
 
 void KeyedCalls::Remember(Session& session, uint64_t key, uint64_t request, KeyedAnswer answer) {
+  const uint64_t before = session.retries.block_count();
   session.retries.Remember(key, request, std::move(answer),
                            state_.options.limits.max_idempotency_keys);
-  if (session.retries.block_count() <= 2 * uint64_t{session.held_blocks} + kSweepSlack) return;
+  if (!IsSweepDue(before, session.retries.block_count(), session.held_blocks)) return;
   session.retries.Sweep([&](const BlockRef& ref) { return IsHeld(session, ref); });
 }
 
