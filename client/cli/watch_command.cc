@@ -1,6 +1,7 @@
 #include "client/cli/watch_command.h"
 
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -76,16 +77,20 @@ absl::StatusOr<ExitCode> RunWatch(const CommandContext& context) {
   request.set_with_tokens(options.with_tokens);
   bool has_events = false;
   bool is_lost = false;
+  // At SIGINT or SIGTERM, or when what is told goes nowhere: a disk is full.
+  std::stop_source end;
+  const std::stop_callback on_signal(context.stop, [&end] { end.request_stop(); });
   Connection& connection = *context.connection;
   const absl::Status status = connection.CallStream<v1::WatchPrefixesResponse>(
-      connection.inspect(), &v1::InspectService::Stub::WatchPrefixes, request, context.stop,
+      connection.inspect(), &v1::InspectService::Stub::WatchPrefixes, request, end.get_token(),
       [&](const v1::WatchPrefixesResponse& event) {
         has_events = true;
         is_lost = event.has_resync();
         // Whoever reads has each line at once.
         context.out << (options.json ? ToJsonLine(event) : EventText(event)) << std::flush;
+        if (!context.out) end.request_stop();
       });
-  if (context.stop.stop_requested()) return ExitCode::kOk;
+  if (end.stop_requested()) return ExitCode::kOk;  // Of lost output, who has it tells.
   // It was to watch for that long.
   if (absl::IsDeadlineExceeded(status) && has_events) return ExitCode::kOk;
   KVPOOL_RETURN_IF_ERROR(status);

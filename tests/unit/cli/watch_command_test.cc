@@ -1,6 +1,9 @@
 #include "client/cli/watch_command.h"
 
+#include <fstream>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "kvpool/v1/inspect.pb.h"
 #include "tests/support/catch.h"
@@ -92,6 +95,23 @@ TEST_CASE("watch that has lost changes says so and exits with 1") {
   CHECK(result.code == ExitCode::kRefused);
   CHECK(result.out == "9 resync: too slow\n");
   CHECK(result.errors == "kvpoolctl: ABORTED: changes were lost: watch anew\n");
+}
+
+TEST_CASE("watch ends where nobody gets what it tells, before changes are lost") {
+  const test::TempDir directory;
+  test::CannedDaemon daemon(directory.File("kvpool.sock"));
+  v1::WatchPrefixesResponse event = Numbered(7);
+  event.mutable_heartbeat();
+  daemon.Answer("WatchPrefixes", event);
+  event.mutable_resync();
+  daemon.Answer("WatchPrefixes", event);
+  std::ofstream full("/dev/full");
+  std::ostringstream errors;
+  const Environment environment{.socket = "unix:" + directory.File("kvpool.sock")};
+  CHECK(RunCli(std::vector<std::string>{"watch", "llama"}, environment, test::Now(), full,
+               errors) == ExitCode::kOk);
+  CHECK_FALSE(full.good());
+  CHECK(errors.str().empty());
 }
 
 TEST_CASE("watch shows what came within its time, and misses a daemon that does not answer") {
