@@ -230,7 +230,13 @@ absl::StatusOr<std::optional<Grant>> AllocDesk::JudgeWaiting(WaitingCall& call,
                                                              const Session& session,
                                                              bool is_first) {
   KVPOOL_ASSIGN_OR_RETURN(const DropEffect effect, EffectOf(call));
-  KVPOOL_ASSIGN_OR_RETURN(Grant grant, grants_.Plan(session, DemandOf(call)));
+  const Demand demand = DemandOf(call);
+  // Whoever lets go of a block looks here; going through a long prefix takes milliseconds.
+  const std::optional<TakenBounds> taken = grants_.BoundTaken(demand);
+  if (taken.has_value() && allowance_.MustBeFull(session, *taken, effect, is_first)) {
+    return std::nullopt;
+  }
+  KVPOOL_ASSIGN_OR_RETURN(Grant grant, grants_.Plan(session, demand));
   const uint32_t count = grant.taken();
   // An error takes longer to make than all the rest.
   if (allowance_.IsFull(session, count, effect, is_first, grant.effect.shared)) return std::nullopt;

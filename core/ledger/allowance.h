@@ -9,6 +9,12 @@
 
 namespace kvpool {
 
+// Of the free and cached blocks that a call takes.
+struct TakenBounds {
+  uint32_t least = 0;
+  uint32_t most = 0;
+};
+
 // Allowance settles what a session may take: the free and cached blocks, less what others are
 // guaranteed, and nothing beyond its own guarantee while others wait before it.
 class Allowance {
@@ -32,6 +38,13 @@ class Allowance {
   // Whether Judge would answer POOL_FULL. Makes no error, which takes longer than all the rest.
   bool IsFull(const Session& session, uint32_t count, const DropEffect& effect, bool is_first,
               uint32_t shared = 0) const;
+  // The same for whatever is within bounds, where others hold what else it is to share.
+  bool MustBeFull(const Session& session, const TakenBounds& taken, const DropEffect& effect,
+                  bool is_first) const {
+    // To share more never leaves more room.
+    return taken.most <= QuotaRoom(session.tenant, effect) &&
+           taken.least > Room(session, effect, is_first);
+  }
   // Whether the session may add these references: nobody is guaranteed the cached ones.
   // Errors: POOL_FULL.
   absl::Status CheckAdd(const Session& session, const AddEffect& effect) const;

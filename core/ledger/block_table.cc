@@ -1,5 +1,7 @@
 #include "core/ledger/block_table.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 
 namespace kvpool {
@@ -39,7 +41,7 @@ void BlockTable::AddReference(BlockId block) {
     --(record.has(BlockRecord::kPinned) ? quarantined_count_ : cached_count_);
     ++held_count_;
   }
-  ++record.references;
+  most_references_ = std::max(most_references_, ++record.references);
 }
 
 BlockState BlockTable::DropReferences(BlockId block, uint32_t count) {

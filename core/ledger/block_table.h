@@ -75,8 +75,12 @@ class BlockTable {
   uint32_t ref_count(BlockId block) const {
     return record(block).references + (record(block).has(BlockRecord::kFindable) ? 1 : 0);
   }
+  // No block ever had more references of sessions.
+  uint32_t most_references() const { return most_references_; }
   // Whether the block was ever taken: those that were not have no record to change.
   bool has_record(BlockId block) const { return ToIndex(block) < records_.size(); }
+  // A hint that the block's record is looked at soon. Requires that it was ever taken.
+  void Prefetch(BlockId block) const { __builtin_prefetch(&records_[ToIndex(block)]); }
   BlockRecord& mutable_record(BlockId block) { return records_[ToIndex(block)]; }
   const BlockRecord& record(BlockId block) const {
     return has_record(block) ? records_[ToIndex(block)] : kUntouched;
@@ -116,6 +120,7 @@ class BlockTable {
   uint32_t held_count_ = 0;
   uint32_t cached_count_ = 0;
   uint32_t findable_count_ = 0;
+  uint32_t most_references_ = 0;
   uint32_t quarantined_count_ = 0;
   std::vector<BlockId> changed_;
 };

@@ -7,6 +7,15 @@
 #include "core/status_macros.h"
 
 namespace kvpool {
+namespace {
+
+// How many blocks the demand takes beside those that were found.
+uint32_t NewCount(const Demand& demand, uint32_t found) {
+  const uint32_t rest = demand.count - found;
+  return demand.max_new_blocks == 0 ? rest : std::min(rest, demand.max_new_blocks);
+}
+
+}  // namespace
 
 absl::StatusOr<Grant> GrantDesk::Plan(const Session& session, const Demand& demand) const {
   Grant grant;
@@ -14,9 +23,22 @@ absl::StatusOr<Grant> GrantDesk::Plan(const Session& session, const Demand& dema
     grant.found = state_.references.cache().Match(*demand.prefix, demand.count);
     KVPOOL_ASSIGN_OR_RETURN(grant.effect, state_.references.CheckAddFound(session, grant.found));
   }
-  grant.new_count = demand.count - static_cast<uint32_t>(grant.found.size());
-  if (demand.max_new_blocks > 0) grant.new_count = std::min(grant.new_count, demand.max_new_blocks);
+  grant.new_count = NewCount(demand, static_cast<uint32_t>(grant.found.size()));
   return grant;
+}
+
+std::optional<TakenBounds> GrantDesk::BoundTaken(const Demand& demand) const {
+  const References& references = state_.references;
+  uint32_t found = 0;
+  if (demand.prefix != nullptr) {
+    found = static_cast<uint32_t>(references.cache().CountMatch(*demand.prefix, demand.count));
+    if (!references.MayAddFound(found)) return std::nullopt;
+  }
+  const uint32_t new_count = NewCount(demand, found);
+  // So many of those found are not cached at the most.
+  const uint32_t others = references.blocks().findable_count() - references.blocks().cached_count();
+  return TakenBounds{.least = new_count + found - std::min(found, others),
+                     .most = new_count + found};
 }
 
 AllocOutcome GrantDesk::Give(Session& session, const Demand& demand, const Grant& grant,

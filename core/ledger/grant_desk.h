@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -47,6 +48,10 @@ class GrantDesk {
 
   // Finds the demand's prefix. Errors: LIMIT.
   absl::StatusOr<Grant> Plan(const Session& session, const Demand& demand) const;
+
+  // Bounds of what Plan would take, by a few looks however long the prefix is. Absent where Plan
+  // may fail.
+  std::optional<TakenBounds> BoundTaken(const Demand& demand) const;
 
   // Does what was judged possible. `id` is 0 where nobody waits for the answer yet; the outcome
   // is pending where blocks are to be filled.

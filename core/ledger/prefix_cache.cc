@@ -37,13 +37,20 @@ PrefixCache::PrefixCache(const LedgerOptions& options, const BlockTable& blocks,
 std::vector<BlockId> PrefixCache::Match(const PrefixKeys& prefix, size_t limit) const {
   std::vector<BlockId> blocks;
   if (!ParentOf(prefix, 0).has_value()) return blocks;
-  for (const PrefixKey& key :
-       std::span(prefix.blocks).first(std::min(limit, prefix.blocks.size()))) {
-    const EntrySlot slot = index_.Find(key);
-    if (slot == kNoEntry) break;
+  std::vector<EntrySlot> found;
+  index_.FindRun(std::span(prefix.blocks).first(std::min(limit, prefix.blocks.size())), found);
+  blocks.reserve(found.size());
+  for (const EntrySlot slot : found) {
     blocks.push_back(index_.at(slot).block);
+    // What using it looks at.
+    blocks_.Prefetch(blocks.back());
   }
   return blocks;
+}
+
+size_t PrefixCache::CountMatch(const PrefixKeys& prefix, size_t limit) const {
+  if (!ParentOf(prefix, 0).has_value()) return 0;
+  return index_.CountRun(std::span(prefix.blocks).first(std::min(limit, prefix.blocks.size())));
 }
 
 std::optional<EntrySlot> PrefixCache::ParentOf(const PrefixKeys& prefix, size_t skip) const {

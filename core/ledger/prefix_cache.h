@@ -34,6 +34,8 @@ class PrefixCache {
   // The findable blocks of the longest prefix, `limit` of them at most, in order. None where the
   // parent is not findable in that very space.
   std::vector<BlockId> Match(const PrefixKeys& prefix, size_t limit) const;
+  // How many that is, in time logarithmic in it.
+  size_t CountMatch(const PrefixKeys& prefix, size_t limit) const;
   // Where the prefix goes on after its first `skip` blocks: the entry, or kNoEntry at the start of
   // a sequence; absent where that is not findable.
   std::optional<EntrySlot> ParentOf(const PrefixKeys& prefix, size_t skip) const;

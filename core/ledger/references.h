@@ -62,6 +62,12 @@ class References {
   absl::StatusOr<AddEffect> CheckAddFound(const Session& session,
                                           std::span<const BlockId> blocks) const;
 
+  // Whether CheckAddFound lets any so many blocks pass.
+  bool MayAddFound(size_t count) const {
+    return blocks_.most_references() < max_references_ &&
+           holders_.further_count() + count <= max_sharers_;
+  }
+
   // Takes a free block for the session; adds to `plan` what `fill` asks for. Requires a free one.
   BlockRef Take(Session& session, Fill fill, FillPlan& plan, const Cause& cause);
   void Add(Session& session, BlockId block, TraceOperation operation, const Cause& cause);

@@ -46,6 +46,10 @@ class PrefixIndex {
   // Appends to `found` the entries of the first keys, up to the first that is not findable.
   void FindRun(std::span<const PrefixKey> keys, std::vector<EntrySlot>& found) const;
 
+  // The same count alone, of keys of one sequence, each after the one before: takes time
+  // logarithmic in them.
+  size_t CountRun(std::span<const PrefixKey> keys) const;
+
   // Makes a block findable at the start of a sequence, or after `parent` and in its space. A key
   // that is findable already stays with the block that it has. Requires a findable parent, and a
   // block that has no entry of another key. An old entry of the block's is replaced.

@@ -89,6 +89,26 @@ TEST_CASE("FindRun finds the blocks up to the first that is missing") {
   CHECK(Run(index, {}).empty());
 }
 
+TEST_CASE("CountRun counts what FindRun finds of a sequence") {
+  PrefixIndex index;
+  std::vector<PrefixKey> keys;
+  EntrySlot parent = kNoEntry;
+  for (uint8_t i = 0; i < 9; ++i) keys.push_back(KeyOf(i));
+  for (size_t count = 0; count <= keys.size(); ++count) {
+    CAPTURE(count);
+    CHECK(index.CountRun(keys) == count);
+    CHECK(index.CountRun(std::span(keys).first(count)) == count);
+    CHECK(index.CountRun(std::span(keys).subspan(count)) == 0);
+    if (count == keys.size()) break;
+    const BlockId block{static_cast<uint32_t>(count)};
+    parent = (count == 0 ? index.InsertFirst(keys[count], block, kSpace)
+                         : index.Insert(keys[count], block, parent))
+                 .entry;
+  }
+  CHECK(index.ResetAll() == keys.size());
+  CHECK(index.CountRun(keys) == 0);
+}
+
 TEST_CASE("A parent is told when it ceases to be a leaf, and when it is one again") {
   PrefixIndex index;
   const InsertResult parent = index.InsertFirst(KeyOf(1), BlockId{1}, kSpace);
