@@ -1,5 +1,6 @@
 // The prefix cache, in the ledger alone: performance targets 7, 8 and 9.
 
+#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -83,8 +84,8 @@ class FullCache {
     KVPOOL_CHECK(ledger_.counts().cached_blocks == chain_count_ * kBlocks);
   }
 
-  static std::vector<uint32_t> TokensOf(uint32_t chain) {
-    return std::vector<uint32_t>(size_t{kBlocks} * kBlockSize, chain);
+  static std::vector<uint32_t> TokensOf(uint32_t chain, uint32_t blocks = kBlocks) {
+    return std::vector<uint32_t>(size_t{blocks} * kBlockSize, chain);
   }
   PrefixKeys KeysOf(const std::vector<uint32_t>& tokens) const {
     return hasher_.Hash({.space = {.fingerprint = "0123456789abcdef0123456789abcdef",
@@ -100,15 +101,25 @@ class FullCache {
     KVPOOL_CHECK(outcome.ok() && outcome->answer.matched_blocks == kBlocks);
     return std::move(outcome->answer.blocks);
   }
-  std::vector<BlockRef> Alloc() {
-    auto outcome = ledger_.Alloc({.caller = caller_, .count = kBlocks}, Now());
+  // Nothing of it fits.
+  void WaitFor(const PrefixKeys& keys) {
+    const auto outcome = ledger_.Alloc({.caller = caller_,
+                                        .count = static_cast<uint32_t>(keys.blocks.size()),
+                                        .prefix = &keys,
+                                        .wait = std::chrono::minutes(1),
+                                        .queue = WaitQueue::kAdmit},
+                                       Now());
+    KVPOOL_CHECK(outcome.ok() && outcome->pending != PendingId{});
+  }
+  std::vector<BlockRef> Alloc(uint32_t count = kBlocks) {
+    auto outcome = ledger_.Alloc({.caller = caller_, .count = count}, Now());
     KVPOOL_CHECK(outcome.ok() && outcome->pending == PendingId{});
     return std::move(outcome->answer.blocks);
   }
   void Publish(const PrefixKeys& keys, const std::vector<BlockRef>& blocks) {
     const auto answer =
         ledger_.Publish({.caller = caller_, .prefix = &keys, .blocks = blocks}, Now());
-    KVPOOL_CHECK(answer.ok() && answer->published == kBlocks);
+    KVPOOL_CHECK(answer.ok() && answer->published == blocks.size());
   }
   void DecRef(const std::vector<BlockRef>& blocks) {
     KVPOOL_CHECK(ledger_.DecRef({.caller = caller_, .blocks = blocks}, Now()).ok());
@@ -209,10 +220,64 @@ void AllocAndPublish(benchmark::State& state) {
   CountBlocks(state, kBlocks);
 }
 
+// What a call that frees a block costs beside an Acquire of so many known blocks, and of more new
+// ones than there is room for, that waits. 0: none waits.
+void BesideWaitingAcquire(benchmark::State& state) {
+  constexpr uint32_t kNew = 76 * kBlocks;
+  const auto known = static_cast<uint32_t>(state.range(0));
+  FullCache full(known + kNew);
+  const PrefixKeys keys = full.KeysOf(FullCache::TokensOf(full.NextUnknown(), known + kNew));
+  std::vector<BlockRef> held;
+  if (known > 0) {
+    held = full.Alloc(known);
+    PrefixKeys known_keys = keys;
+    known_keys.blocks.resize(known);
+    full.Publish(known_keys, held);
+  }
+  full.Alloc(kBlocks);
+  std::vector<BlockRef> block = full.Alloc(1);
+  if (known > 0) full.WaitFor(keys);
+  for (auto unused : state) {
+    TimeIteration(state, [&] { full.DecRef(block); });
+    block = full.Alloc(1);
+  }
+}
+BENCHMARK(BesideWaitingAcquire)
+    ->ArgName("blocks")
+    ->Arg(0)
+    ->Arg(176 * kBlocks)
+    ->Iterations(1'000)
+    ->UseManualTime();
+
+// What a miss costs in as much memory as a cache of so many blocks takes: the limit of target 9.
+void RandomRead(benchmark::State& state) {
+  struct alignas(64) Line {
+    uint32_t next = 0;
+  };
+  // Goes around all of them, each far from the last.
+  std::vector<Line> lines(std::bit_floor(static_cast<uint64_t>(state.range(0)) * 4));
+  uint32_t at = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    // A full period modulo a power of two.
+    const auto next =
+        static_cast<uint32_t>((uint64_t{at} * 2'654'435'761 + 1'013'904'223) & (lines.size() - 1));
+    lines[at].next = next;
+    at = next;
+  }
+  for (auto unused : state) {
+    TimeIteration(state, [&] {
+      for (uint32_t i = 0; i < kBlocks; ++i) at = lines[at].next;
+    });
+    benchmark::DoNotOptimize(at);
+  }
+  CountBlocks(state, kBlocks);
+}
+
 void OnCaches(benchmark::internal::Benchmark* bench) {
   bench->ArgName("blocks")->Arg(1'000)->Arg(100'000)->Arg(10'000'000);
   bench->Iterations(1'000)->UseManualTime();
 }
+BENCHMARK(RandomRead)->Apply(OnCaches);
 BENCHMARK(AcquireHit)->Apply(OnCaches);
 BENCHMARK(AcquireKeys)->Apply(OnCaches);
 BENCHMARK(Release)->Apply(OnCaches);
