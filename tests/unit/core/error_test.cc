@@ -26,15 +26,34 @@ TEST_CASE("A status that MakeError did not make has an empty detail") {
   CHECK(GetErrorDetail(absl::NotFoundError("no such pool")) == ErrorDetail{});
 }
 
-TEST_CASE("A payload of another size under the detail's name is no detail") {
+TEST_CASE("A status that is printed shows its detail as text, with the reason's name") {
+  const absl::Status status = MakeError(
+      absl::StatusCode::kResourceExhausted,
+      {.reason = Reason::kPoolFull, .index = 1, .block_id = 2, .available = 3}, "no room");
+  CHECK(status.ToString() ==
+        "RESOURCE_EXHAUSTED: no room "
+        "[kvpool/error_detail='POOL_FULL reason=4 index=1 block_id=2 available=3']");
+}
+
+TEST_CASE("A detail whose reason is not known here is kept") {
+  const ErrorDetail detail{.reason = static_cast<Reason>(UINT32_MAX), .available = UINT32_MAX};
+  CHECK(GetErrorDetail(MakeError(absl::StatusCode::kAborted, detail, "")) == detail);
+}
+
+TEST_CASE("A payload of another form under the detail's name is no detail") {
   absl::Status status =
       MakeError(absl::StatusCode::kAborted, {.reason = Reason::kBusy}, "being written");
   std::string url;
   status.ForEachPayload(
       [&](absl::string_view name, const absl::Cord&) { url = std::string(name); });
   REQUIRE_FALSE(url.empty());
-  status.SetPayload(url, absl::Cord("short"));
-  CHECK(GetErrorDetail(status) == ErrorDetail{});
+  for (const char* text : {"", "short", "BUSY reason=20 index=0 block_id=0",
+                           "BUSY reason=20 index=x block_id=0 available=0",
+                           "BUSY reason=20 index=0 block_id=0 available=4294967296"}) {
+    CAPTURE(text);
+    status.SetPayload(url, absl::Cord(text));
+    CHECK(GetErrorDetail(status) == ErrorDetail{});
+  }
 }
 
 TEST_CASE("Every reason has a name of its own, as the API spells it") {
