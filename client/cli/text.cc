@@ -140,8 +140,9 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
     if (!(value >= 0 && value * factor < 0x1p64)) break;
     return static_cast<uint64_t>(std::floor(value * factor));
   }
-  return UsageError(
-      absl::StrCat("\"", Printable(text), "\" is no number of bytes such as 1000000 or 80GiB"));
+  return UsageError(absl::StrCat("\"", Printable(text),
+                                 "\" is no number of bytes such as 1000000, or of KiB, MiB, GiB or "
+                                 "TiB such as 80GiB"));
 }
 
 std::string EnumText(absl::string_view name, absl::string_view prefix) {

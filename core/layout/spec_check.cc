@@ -110,12 +110,15 @@ absl::Status CheckTenants(const std::vector<std::string>& tenants) {
 }
 
 absl::Status CheckSize(const PoolSpec& spec) {
-  const int sizes = static_cast<int>(spec.num_blocks.has_value()) +
-                    static_cast<int>(spec.memory_bytes.has_value()) +
-                    static_cast<int>(spec.memory_utilization.has_value());
-  if (sizes != 1) {
-    return WrongField("size", absl::StrCat("given ", sizes, " times"),
-                      "exactly one of num_blocks, memory_bytes and memory_utilization is set");
+  std::vector<absl::string_view> sizes;
+  if (spec.num_blocks.has_value()) sizes.emplace_back("num_blocks");
+  if (spec.memory_bytes.has_value()) sizes.emplace_back("memory_bytes");
+  if (spec.memory_utilization.has_value()) sizes.emplace_back("memory_utilization");
+  if (sizes.size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(sizes.empty() ? "no size is given"
+                                   : absl::StrCat(absl::StrJoin(sizes, " and "), " are given"),
+                     ": give one of num_blocks, memory_bytes and memory_utilization"));
   }
   if (spec.num_blocks.has_value() && (*spec.num_blocks == 0 || *spec.num_blocks > kMaxBlocks)) {
     return WrongField("num_blocks", absl::StrCat(*spec.num_blocks),

@@ -4,6 +4,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/generated_enum_reflection.h>
 
 #include "core/check.h"
 #include "core/status_macros.h"
@@ -11,9 +13,18 @@
 namespace kvpool {
 namespace {
 
-absl::Status UnknownNumber(absl::string_view field, int number) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " is ", number, ", a number that the API does not know"));
+// A number that `Enum` does not have.
+template <typename Enum>
+absl::Status UnknownNumber(absl::string_view field, Enum number) {
+  std::string known;
+  const google::protobuf::EnumDescriptor& type = *google::protobuf::GetEnumDescriptor<Enum>();
+  for (int i = 0; i < type.value_count(); ++i) {
+    absl::StrAppend(&known, i == 0 ? "" : ", ", type.value(i)->name(), " = ",
+                    type.value(i)->number());
+  }
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", static_cast<int>(number),
+                                                 ", a number that the API does not know; it knows ",
+                                                 known));
 }
 
 absl::StatusOr<VMode> VModeFromProto(v1::VMode mode) {

@@ -92,6 +92,7 @@ TEST_CASE("Bytes are read with and without a unit") {
   CHECK(ParseBytes("1KiB").value() == 1024);
   CHECK(ParseBytes("512MiB").value() == 512ULL << 20);
   CHECK(ParseBytes("80GiB").value() == 80ULL << 30);
+  CHECK(ParseBytes("80 GiB").value() == 80ULL << 30);
   CHECK(ParseBytes("1.5TiB").value() == 3ULL << 39);
   for (const char* text : {"", "x", "-1", "1GB", "GiB", "nanGiB", "-1GiB", "infTiB", "16777216TiB",
                            "18446744073709551616", "1 GiB x"}) {

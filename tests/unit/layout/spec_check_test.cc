@@ -85,20 +85,21 @@ TEST_CASE("Counts over their limits are refused by the name of their field") {
 }
 
 TEST_CASE("Exactly one size is given") {
-  CheckAllRefused(
-      BaseSpec(),
-      {
-          {"none", [](PoolSpec& s) { s.num_blocks.reset(); }, "size is given 0 times: "},
-          {"two", [](PoolSpec& s) { s.memory_bytes = 1 << 20; }, "size is given 2 times: "},
-          {"three",
-           [](PoolSpec& s) {
-             s.memory_bytes = 1 << 20;
-             s.memory_utilization = 0.5;
-           },
-           "size is given 3 times: "},
-          {"a reserve without utilization", [](PoolSpec& s) { s.reserve_bytes = 7; },
-           "reserve_bytes is 7: "},
-      });
+  CheckAllRefused(BaseSpec(),
+                  {
+                      {"none", [](PoolSpec& s) { s.num_blocks.reset(); },
+                       "no size is given: give one of num_blocks, "},
+                      {"two", [](PoolSpec& s) { s.memory_bytes = 1 << 20; },
+                       "num_blocks and memory_bytes are given: give one of "},
+                      {"three",
+                       [](PoolSpec& s) {
+                         s.memory_bytes = 1 << 20;
+                         s.memory_utilization = 0.5;
+                       },
+                       "num_blocks and memory_bytes and memory_utilization are given: "},
+                      {"a reserve without utilization", [](PoolSpec& s) { s.reserve_bytes = 7; },
+                       "reserve_bytes is 7: "},
+                  });
 }
 
 TEST_CASE("Utilization is over 0 and at most 1, and on CUDA only") {

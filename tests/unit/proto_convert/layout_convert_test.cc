@@ -89,7 +89,9 @@ TEST_CASE("What is unspecified becomes what the API says it means") {
   CHECK_FALSE(spec->num_blocks.has_value());
 }
 
-TEST_CASE("An enum number that the API does not know is INVALID_ARGUMENT, by field and number") {
+TEST_CASE(
+    "An enum number that the API does not know is INVALID_ARGUMENT, with the field and what it "
+    "knows") {
   const auto refused = [](const v1::PoolSpec& message, const std::string& start) {
     const auto spec = SpecFromProto(message);
     REQUIRE(absl::IsInvalidArgument(spec.status()));
@@ -97,7 +99,9 @@ TEST_CASE("An enum number that the API does not know is INVALID_ARGUMENT, by fie
   };
   v1::PoolSpec message;
   message.set_v_mode(static_cast<v1::VMode>(4));
-  refused(message, "v_mode is 4,");
+  refused(message,
+          "v_mode is 4, a number that the API does not know; it knows V_MODE_UNSPECIFIED = 0, "
+          "V_MODE_SEPARATE = 1, V_MODE_ALIASES_K = 2, V_MODE_NONE = 3");
   message.clear_v_mode();
   message.set_memory_order(static_cast<v1::MemoryOrder>(-1));
   refused(message, "memory_order is -1,");

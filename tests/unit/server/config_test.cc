@@ -147,7 +147,7 @@ TEST_CASE("A field given under both its names is refused") {
 TEST_CASE("Two sizes of one pool are refused") {
   const auto config = ParseConfig("c.json", WithPoolField("memory_bytes", "1000000"));
   REQUIRE(absl::IsInvalidArgument(config.status()));
-  CHECK(Mentions(config.status(), "another size is given too"));
+  CHECK(Mentions(config.status(), "pools[0].num_blocks: 10: memory_bytes is given too"));
 }
 
 TEST_CASE("An enum goes by its name alone") {

@@ -1,26 +1,32 @@
-#include "server/json_check.h"
+#include "proto/convert/json_check.h"
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/util/json_util.h>
 #include <json/json.h>
 
+#include "core/nearest_name.h"
 #include "core/status_macros.h"
 
-namespace kvpool::server {
+namespace kvpool {
 namespace {
 
 using google::protobuf::Descriptor;
+using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::OneofDescriptor;
 
@@ -46,6 +52,43 @@ std::string NameOf(const Json::Value& value) {
     default:
       return Shown(value);
   }
+}
+
+// "; did you mean num_layers?", or the names that there are.
+std::string FieldHint(const Descriptor& type, const std::string& key) {
+  std::vector<absl::string_view> both;
+  std::vector<absl::string_view> names;
+  for (int i = 0; i < type.field_count(); ++i) {
+    names.emplace_back(type.field(i)->name());
+    both.emplace_back(type.field(i)->name());
+    both.emplace_back(type.field(i)->camelcase_name());
+  }
+  const absl::string_view nearest = NearestName(key, both);
+  return nearest.empty()
+             ? absl::StrCat("; the fields of ", type.name(), " are ", absl::StrJoin(names, ", "))
+             : absl::StrCat("; did you mean ", nearest, "?");
+}
+
+// The names of an enum but for its zero, which is how not to give it.
+std::string ValueNames(const EnumDescriptor& type) {
+  std::vector<absl::string_view> names;
+  for (int i = 0; i < type.value_count(); ++i) {
+    if (type.value(i)->number() != 0) names.emplace_back(type.value(i)->name());
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+std::string FieldNames(const OneofDescriptor& oneof) {
+  std::vector<absl::string_view> names;
+  for (int i = 0; i < oneof.field_count(); ++i) names.emplace_back(oneof.field(i)->name());
+  return absl::StrJoin(names, ", ");
+}
+
+// What an integer has to be, with an example where it is a size: people write "8GB".
+absl::string_view WantedInteger(absl::string_view path) {
+  return absl::EndsWithIgnoreCase(path, "bytes")
+             ? "a whole number of bytes, such as 8589934592 for 8 GiB"
+             : "a whole number";
 }
 
 // Walks JSON along a message's descriptor. Belongs to one call of ParseJson.
@@ -93,21 +136,26 @@ absl::Status Checker::CheckMessage(const Json::Value& value, const Descriptor& t
     return Error(value, path, absl::StrCat(NameOf(value), " is not an object"));
   }
   std::set<const FieldDescriptor*> fields;
-  std::set<const OneofDescriptor*> oneofs;
+  std::map<const OneofDescriptor*, absl::string_view> oneofs;  // And which of its fields is given.
   for (const std::string& key : value.getMemberNames()) {
     const Json::Value& member = value[key];
     const std::string inner =
         absl::StrCat(path, path.empty() ? "" : ".", absl::Utf8SafeCHexEscape(key));
     const FieldDescriptor* field = FindField(type, key);
     if (field == nullptr) {
-      return Error(member, inner,
-                   absl::StrCat("there is no such field (value ", Shown(member), ")"));
+      return Error(
+          member, inner,
+          absl::StrCat("there is no such field (value ", Shown(member), ")", FieldHint(type, key)));
     }
     if (!fields.insert(field).second) return Error(member, inner, "given twice");
     const OneofDescriptor* oneof = field->real_containing_oneof();
-    if (oneof != nullptr && !oneofs.insert(oneof).second) {
-      return Error(member, inner,
-                   absl::StrCat(Shown(member), ": another ", oneof->name(), " is given too"));
+    if (oneof != nullptr) {
+      const auto [other, is_only] = oneofs.try_emplace(oneof, field->name());
+      if (!is_only) {
+        return Error(member, inner,
+                     absl::StrCat(Shown(member), ": ", other->second, " is given too; give one of ",
+                                  FieldNames(*oneof)));
+      }
     }
     KVPOOL_RETURN_IF_ERROR(CheckField(member, *field, inner));
   }
@@ -144,7 +192,7 @@ absl::Status Checker::CheckValue(const Json::Value& value, const FieldDescriptor
         return absl::OkStatus();
       }
       return Error(value, path,
-                   absl::StrCat(NameOf(value), " is not a name of ", field.enum_type()->name()));
+                   absl::StrCat(NameOf(value), " is not one of ", ValueNames(*field.enum_type())));
     case FieldDescriptor::CPPTYPE_INT32:
       return CheckInteger(value, path, /*is_signed=*/true, /*is_wide=*/false);
     case FieldDescriptor::CPPTYPE_UINT32:
@@ -169,10 +217,10 @@ absl::Status Checker::CheckInteger(const Json::Value& value, const std::string& 
     const auto is_digit = [](char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); };
     if (digits.size() == sign ||
         !std::all_of(digits.begin() + static_cast<ptrdiff_t>(sign), digits.end(), is_digit)) {
-      return Error(value, path, absl::StrCat(Shown(value), " is not a whole number"));
+      return Error(value, path, absl::StrCat(Shown(value), " is not ", WantedInteger(path)));
     }
   } else {
-    return Error(value, path, absl::StrCat(NameOf(value), " is not a whole number"));
+    return Error(value, path, absl::StrCat(NameOf(value), " is not ", WantedInteger(path)));
   }
   int64_t signed_value = 0;
   uint64_t unsigned_value = 0;
@@ -224,4 +272,4 @@ absl::Status ParseJson(absl::string_view json, google::protobuf::Message& messag
   return absl::InvalidArgumentError(status.ToString());
 }
 
-}  // namespace kvpool::server
+}  // namespace kvpool
