@@ -3,19 +3,24 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
+#include "client/cli/error_text.h"
 #include "client/cli/help.h"
 #include "client/cli/stop_signal.h"
 #include "client/cli/text.h"
-#include "core/error.h"
+#include "core/nearest_name.h"
 #include "core/status_macros.h"
 
 namespace kvpool::cli {
 namespace {
+
+// `kvpoolctl help COMMAND` is `kvpoolctl COMMAND --help`.
+constexpr absl::string_view kHelpWord = "help";
 
 // Options that every command takes.
 constexpr std::array<absl::string_view, 5> kSharedOptions = {"socket", "timeout", "json", "help",
@@ -24,31 +29,40 @@ constexpr std::array<absl::string_view, 5> kSharedOptions = {"socket", "timeout"
 absl::StatusOr<const Command*> FindCommand(absl::string_view name) {
   const auto commands = Commands();
   const auto found = std::ranges::find(commands, name, &Command::name);
-  if (found == commands.end()) {
-    return UsageError(absl::StrCat("there is no command \"", Printable(name),
-                                   "\"; `kvpoolctl --help` lists them"));
-  }
-  return &*found;
+  if (found != commands.end()) return &*found;
+  std::vector<absl::string_view> names = {kHelpWord};
+  for (const Command& command : commands) names.push_back(command.name);
+  const absl::string_view nearest = NearestName(name, names);
+  return UsageError(
+      absl::StrCat("there is no command \"", Printable(name), "\"; ",
+                   nearest.empty() ? "" : absl::StrCat("did you mean ", nearest, "? "),
+                   "`kvpoolctl --help` lists them"));
 }
 
 absl::Status CheckFits(const Command& command, const CommandLine& line) {
   const size_t count = line.words.size() - 1;
   if (count < command.min_arguments || count > command.max_arguments) {
-    return UsageError(absl::StrCat("usage: kvpoolctl ", command.name,
-                                   command.arguments.empty() ? "" : " ", command.arguments,
-                                   " [OPTIONS]"));
+    return UsageError(UsageLine(command));
   }
   for (const std::string& name : line.option_names) {
     if (std::ranges::count(kSharedOptions, name) > 0) continue;
     if (std::ranges::count(command.options, name) > 0) continue;
-    return UsageError(absl::StrCat(command.name, " takes no --", name));
+    const absl::string_view nearest = NearestName(name, command.options);
+    return UsageError(absl::StrCat(
+        command.name, " takes no --", name, "; ",
+        nearest.empty() ? absl::StrCat("`kvpoolctl ", command.name, " --help` lists what it takes")
+                        : absl::StrCat("did you mean --", nearest, "?")));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<ExitCode> Run(std::span<const std::string> arguments, const Environment& environment,
                              absl::Time now, std::ostream& out) {
-  KVPOOL_ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments));
+  KVPOOL_ASSIGN_OR_RETURN(CommandLine line, ParseCommandLine(arguments));
+  if (!line.words.empty() && line.words.front() == kHelpWord) {
+    line.words.erase(line.words.begin());
+    line.options.help = true;
+  }
   if (line.options.version) {
     out << "kvpoolctl " KVPOOL_VERSION "\n";
     return ExitCode::kOk;
@@ -79,15 +93,6 @@ absl::StatusOr<ExitCode> Run(std::span<const std::string> arguments, const Envir
                        .now = now,
                        .out = out,
                        .stop = stop.has_value() ? stop->token() : std::stop_token()});
-}
-
-// "NOT_FOUND: no pool "x"", with the daemon's reason where it gave one.
-std::string ErrorText(const absl::Status& status) {
-  const ErrorDetail detail = GetErrorDetail(status);
-  const std::string reason =
-      detail.reason == Reason::kUnspecified ? "" : absl::StrCat(", ", ReasonName(detail.reason));
-  return absl::StrCat(absl::StatusCodeToString(status.code()), reason, ": ",
-                      Printable(status.message()));
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ struct Command {
   absl::string_view help;                      // The rest of the manual.
   absl::StatusOr<ExitCode> (*run)(const CommandContext& context) = nullptr;
   bool is_endless = false;  // It goes on until SIGINT or SIGTERM, which is its success.
+  absl::string_view needed_options = {};  // As usage shows them; empty: it does without any.
 };
 
 // Every command, in the order of the help.

@@ -23,6 +23,9 @@ constexpr absl::string_view kReplayOptions[] = {"pool",         "workers", "spee
                                                 "simulate",     "policy",  "csv",    "done",
                                                 "block_tokens", "socket",  "timeout"};
 
+// What usage shows of options that cannot be left out.
+constexpr absl::string_view kNeedsSpec = "--spec=JSON|@FILE";
+
 // An answer takes the daemon microseconds; a big listing, seconds.
 constexpr absl::Duration kTimeout = absl::Seconds(10);
 // Allocating takes a quarter of a second a GiB, summing about as long.
@@ -40,8 +43,8 @@ constexpr absl::string_view kHealthHelp =
     "instead and exits with 1. Exits with 3 where no daemon answers.\n";
 
 constexpr absl::string_view kPoolsHelp =
-    "Shows a line for each pool or, with a POOL, all about that one: its states, its geometry,\n"
-    "and where each side of each layer lies in a shard.\n"
+    "Shows a line for each pool or, with a POOL, all about that one: its states, its tenants and\n"
+    "their limit, its geometry, and where each side of each layer lies in a shard.\n"
     "\n"
     "free + cached + held + quarantined are all the blocks there are. Cached blocks are findable\n"
     "and held by nobody: they are given out like free ones. Quarantined ones were let go, but a\n"
@@ -189,9 +192,10 @@ constexpr std::array<Command, 16> kCommands = {{
      kPoolsHelp,
      RunPools},
     {"plan", "", 0, 0, false, kTimeout, kPlanOptions,
-     "what a pool would be: blocks that fit, every stride; needs no daemon", kPlanHelp, RunPlan},
+     "what a pool would be: blocks that fit, every stride; needs no daemon", kPlanHelp, RunPlan,
+     false, kNeedsSpec},
     {"create-pool", "", 0, 0, true, kLongTimeout, kSpecOptions, "create a pool", kCreatePoolHelp,
-     RunCreatePool},
+     RunCreatePool, false, kNeedsSpec},
     {"delete-pool",
      "POOL",
      1,
@@ -229,13 +233,15 @@ constexpr std::array<Command, 16> kCommands = {{
      kResetHelp,
      RunReset},
     {"prefix", "lookup POOL", 2, 2, true, kTimeout, kPrefixOptions,
-     "what a prompt would find in the cache", kPrefixHelp, RunPrefix},
+     "what a prompt would find in the cache", kPrefixHelp, RunPrefix, false,
+     "--tokens=FILE|- --model=ID"},
     {"watch", "POOL", 1, 1, true, absl::InfiniteDuration(), kWatchOptions,
      "follow what becomes findable, and what no more", kWatchHelp, RunWatch, true},
     {"checksum", "POOL BLOCKS", 2, 2, true, kLongTimeout, kChecksumOptions,
      "sums over what is in blocks", kChecksumHelp, RunChecksum},
     {"replay", "TRACE", 1, 1, false, kTimeout, kReplayOptions,
-     "how much of a trace of requests the prefix cache finds", kReplayHelp, RunReplay},
+     "how much of a trace of requests the prefix cache finds", kReplayHelp, RunReplay, false,
+     "(--pool=POOL | --simulate --capacity=N[,N...])"},
 }};
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr absl::string_view kIntroduction =
     "kvpoolctl looks into a kvpool daemon and manages its pools.\n"
     "\n"
     "usage: kvpoolctl COMMAND [ARGUMENTS] [OPTIONS]\n"
-    "       kvpoolctl COMMAND --help\n";
+    "       kvpoolctl COMMAND --help, or kvpoolctl help COMMAND\n";
 
 constexpr absl::string_view kConclusion =
     "Where the daemon is:\n"
@@ -82,10 +82,14 @@ std::string OverviewHelp() {
                       OptionsHelp({}, kGlobalOptions), "\n", kConclusion);
 }
 
+std::string UsageLine(const Command& command) {
+  return absl::StrCat("usage: kvpoolctl ", command.name, command.arguments.empty() ? "" : " ",
+                      command.arguments, command.needed_options.empty() ? "" : " ",
+                      command.needed_options, " [OPTIONS]");
+}
+
 std::string CommandHelp(const Command& command) {
-  std::string text =
-      absl::StrCat("usage: kvpoolctl ", command.name, command.arguments.empty() ? "" : " ",
-                   command.arguments, " [OPTIONS]\n\n", command.help, "\nOptions:\n");
+  std::string text = absl::StrCat(UsageLine(command), "\n\n", command.help, "\nOptions:\n");
   std::span<const absl::string_view> shared = kGlobalOptions;
   if (!command.needs_daemon) shared = kLocalOptions;
   absl::StrAppend(&text, OptionsHelp(command.options, shared));

@@ -9,6 +9,9 @@ namespace kvpool::cli {
 // What `kvpoolctl --help` prints.
 std::string OverviewHelp();
 
+// "usage: kvpoolctl COMMAND ARGUMENTS --needed=OPTION [OPTIONS]".
+std::string UsageLine(const Command& command);
+
 // What `kvpoolctl COMMAND --help` prints.
 std::string CommandHelp(const Command& command);
 

@@ -12,6 +12,7 @@
 #include "client/cli/exit_code.h"
 #include "client/cli/text.h"
 #include "core/default_sockets.h"
+#include "core/nearest_name.h"
 #include "core/status_macros.h"
 
 namespace kvpool::cli {
@@ -126,6 +127,15 @@ FoundOption Find(absl::string_view name) {
   return {.info = info, .is_negated = true};
 }
 
+absl::Status NoSuchOption(absl::string_view name) {
+  std::vector<absl::string_view> names;
+  for (const OptionInfo& option : kOptions) names.push_back(option.name);
+  const absl::string_view nearest = NearestName(name, names);
+  return UsageError(absl::StrCat("there is no option --", Printable(name), "; ",
+                                 nearest.empty() ? "`kvpoolctl COMMAND --help` lists them"
+                                                 : absl::StrCat("did you mean --", nearest, "?")));
+}
+
 // Reads the option at `arguments[index]` and, where it is apart, its value; moves `index` on.
 absl::Status ReadOption(std::span<const std::string> arguments, size_t& index, CommandLine& line) {
   absl::string_view text = arguments[index++];
@@ -134,9 +144,7 @@ absl::Status ReadOption(std::span<const std::string> arguments, size_t& index, C
   const size_t equals = text.find('=');
   const absl::string_view name = text.substr(0, equals);
   const FoundOption found = Find(name);
-  if (found.info == nullptr) {
-    return UsageError(absl::StrCat("there is no option --", Printable(name)));
-  }
+  if (found.info == nullptr) return NoSuchOption(name);
   std::string value = found.is_negated ? "false" : "true";
   if (equals != absl::string_view::npos) {
     if (found.is_negated) {
@@ -173,6 +181,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(std::span<const std::string> argume
     }
     if (text == "-h" || absl::StartsWith(text, "--")) {
       KVPOOL_RETURN_IF_ERROR(ReadOption(arguments, i, line));
+    } else if (text.size() > 1 && text.front() == '-') {
+      return UsageError(absl::StrCat("\"", Printable(text), "\" is no option: they begin with --"));
     } else {
       line.words.emplace_back(text);
       ++i;

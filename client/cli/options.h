@@ -71,8 +71,8 @@ struct CommandLine {
 };
 
 // Reads `--name=value`, `--name value`, `--name` and `--noname` (on or off), also `-h`, in any
-// place; what follows `--` is words. A usage error, naming it, for an option that does not exist,
-// lacks its value or has one that cannot be.
+// place; what follows `--` is words. A usage error, naming it, for an option that does not exist
+// (with the one that it may be meant to be), lacks its value or has one that cannot be.
 absl::StatusOr<CommandLine> ParseCommandLine(std::span<const std::string> arguments);
 
 // Where the daemon is, by the environment alone.

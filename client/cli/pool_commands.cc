@@ -14,7 +14,8 @@ namespace kvpool::cli {
 namespace {
 
 absl::StatusOr<v1::PoolSpec> GivenSpec(const Options& options) {
-  if (!options.spec.has_value()) return UsageError("--spec is needed");
+  if (!options.spec.has_value())
+    return UsageError("--spec is needed: JSON of a PoolSpec, or @FILE");
   return ReadSpec(*options.spec);
 }
 

@@ -61,6 +61,21 @@ void AddGeometry(const v1::PoolLayout& layout, Table& table) {
   table.AddRow({"fingerprint", layout.fingerprint()});
 }
 
+// Who may use the pool, how much of it, and what goes first when room is needed.
+void AddRules(const v1::PoolSpec& spec, Table& table) {
+  table.AddRow(
+      {"tenants", spec.tenants().empty() ? "every worker's" : absl::StrJoin(spec.tenants(), ", ")});
+  table.AddRow({"blocks a tenant", spec.max_blocks_per_tenant() == 0
+                                       ? "no limit"
+                                       : absl::StrCat("at most ", spec.max_blocks_per_tenant())});
+  table.AddRow({"eviction", spec.eviction_policy()});
+  table.AddRow({"fill on alloc", EnumText(v1::Fill_Name(spec.fill_on_alloc()), "FILL_")});
+  if (spec.cache_blocks_per_seq() > 0) {
+    table.AddRow(
+        {"blocks a sequence", absl::StrCat("advised: at most ", spec.cache_blocks_per_seq())});
+  }
+}
+
 }  // namespace
 
 std::string DeviceText(const v1::Device& device) {
@@ -97,6 +112,7 @@ std::string PoolText(const v1::PoolStatus& pool) {
   table.AddRow({"sessions", absl::StrCat(pool.sessions())});
   table.AddRow({"waiting calls", absl::StrCat(pool.waiting_calls())});
   table.AddRow({"devices", DevicesText(pool)});
+  AddRules(pool.layout().spec(), table);
   AddGeometry(pool.layout(), table);
   return absl::StrCat(table.ToString(), "\n", SidesText(pool.layout()));
 }

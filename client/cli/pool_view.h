@@ -14,7 +14,7 @@ namespace kvpool::cli {
 // A line a pool: how many blocks are in which state, and who uses it.
 std::string PoolsText(const google::protobuf::RepeatedPtrField<v1::PoolStatus>& pools);
 
-// One pool: its states, devices and layout.
+// One pool: its states, devices, who may use how much of it, and its layout.
 std::string PoolText(const v1::PoolStatus& pool);
 
 // A layout: its geometry, and for each side of each layer every size, offset and stride.

@@ -64,6 +64,15 @@ absl::Status Lookup(Connection& connection, const v1::OpenSessionRequest& open,
   return status.ok() ? end : status;
 }
 
+std::string ResetText(const v1::ResetPrefixesRequest& request, uint32_t forgotten) {
+  const std::string pool = absl::StrCat(" of pool ", Printable(request.pool()));
+  const std::string tenant =
+      request.tenant().empty() ? "" : absl::StrCat(" of tenant ", Printable(request.tenant()));
+  // The daemon knows no tenant that has nothing: one that is mistyped looks the same.
+  if (forgotten == 0) return absl::StrCat("nothing", tenant, pool, " was findable\n");
+  return absl::StrCat("forgot ", forgotten, " published blocks", tenant, pool, "\n");
+}
+
 }  // namespace
 
 absl::StatusOr<ExitCode> RunReset(const CommandContext& context) {
@@ -77,10 +86,8 @@ absl::StatusOr<ExitCode> RunReset(const CommandContext& context) {
   v1::ResetPrefixesResponse response;
   KVPOOL_RETURN_IF_ERROR(connection.Call(connection.admin(), &v1::AdminService::Stub::ResetPrefixes,
                                          request, &response));
-  context.out << (context.options.json
-                      ? ToJson(response)
-                      : absl::StrCat("forgot ", response.forgotten(), " published blocks of pool ",
-                                     Printable(request.pool()), "\n"));
+  context.out << (context.options.json ? ToJson(response)
+                                       : ResetText(request, response.forgotten()));
   return ExitCode::kOk;
 }
 

@@ -1,5 +1,6 @@
 #include "client/cli/cli.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -58,6 +59,28 @@ TEST_CASE("Every command has help of its own, which names its options and needs 
   }
 }
 
+TEST_CASE("kvpoolctl help, alone or with a command, is --help") {
+  CHECK(test::RunCli({"help"}).out == OverviewHelp());
+  for (const Command& command : Commands()) {
+    const CliResult result = test::RunCli({"help", std::string(command.name)});
+    CHECK(result.code == ExitCode::kOk);
+    CHECK(result.out == CommandHelp(command));
+  }
+}
+
+TEST_CASE("A usage names as needed only options that the command takes") {
+  for (const Command& command : Commands()) {
+    for (absl::string_view rest = command.needed_options; !rest.empty();) {
+      const size_t start = rest.find("--");
+      if (start == absl::string_view::npos) break;
+      rest.remove_prefix(start + 2);
+      const std::string name(rest.substr(0, rest.find_first_of("= )")));
+      CAPTURE(name);
+      CHECK(std::ranges::count(command.options, absl::string_view(name)) == 1);
+    }
+  }
+}
+
 TEST_CASE("No line of help is wider than 100 columns") {
   std::string text = OverviewHelp();
   for (const Command& command : Commands()) text += CommandHelp(command);
@@ -82,10 +105,23 @@ TEST_CASE("A command line that is wrong exits with 2 and says why, without a dae
   refused({}, "no command");
   refused({"--json"}, "no command");
   refused({"nonsense"}, "there is no command \"nonsense\"");
+  refused({"nonsense"}, "\"; `kvpoolctl --help` lists them\n");
+  refused({"statsu"}, "there is no command \"statsu\"; did you mean status? `kvpoolctl --help`");
+  refused({"create_pool"}, "did you mean create-pool?");
+  refused({"hlep"}, "did you mean help?");
+  refused({"help", "statsu"}, "did you mean status?");
+  refused({"blocks", "p", "--counts=1"}, "did you mean --count?");
+  refused({"terminate", "x", "--first=1"}, "`kvpoolctl terminate --help` lists what it takes");
   refused({"non\nsense"}, "there is no command \"non\\x0asense\"");
   refused({"status", "extra"}, "usage: kvpoolctl status [OPTIONS]");
   refused({"session"}, "usage: kvpoolctl session ID [OPTIONS]");
   refused({"block", "p"}, "usage: kvpoolctl block POOL ID [OPTIONS]");
+  refused({"replay"},
+          "usage: kvpoolctl replay TRACE (--pool=POOL | --simulate --capacity=N[,N...]) [OPTIONS]");
+  refused({"plan", "x"}, "usage: kvpoolctl plan --spec=JSON|@FILE [OPTIONS]");
+  refused({"create-pool", "x"}, "usage: kvpoolctl create-pool --spec=JSON|@FILE [OPTIONS]");
+  refused({"prefix"}, "usage: kvpoolctl prefix lookup POOL --tokens=FILE|- --model=ID [OPTIONS]");
+  refused({"replay", "/nowhere"}, "replay needs --pool, or --simulate");
   refused({"pools", "a", "b"}, "usage: kvpoolctl pools [POOL] [OPTIONS]");
   refused({"status", "--spec={}"}, "status takes no --spec");
   refused({"plan", "--release_claims"}, "plan takes no --release_claims");

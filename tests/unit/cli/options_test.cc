@@ -33,19 +33,13 @@ TEST_CASE("Options stand anywhere, with their value after '=' or apart") {
 }
 
 TEST_CASE("Every option sets its own field") {
-  const CommandLine line = Parse({"--socket=unix:/s", "--spec={}",
-                                  "--bytes=2KiB",     "--layer=0",
-                                  "--boundary=4",     "--shard=1",
-                                  "--tag=a b",        "--release_claims",
-                                  "--simulate",       "--capacity=1,2",
-                                  "--policy=learned", "--block_tokens=16",
-                                  "--done=9",         "--csv",
-                                  "--after=5",        "--epoch=ab",
-                                  "--with_tokens",    "--tokens=-",
-                                  "--model=m",        "--adapter=l",
-                                  "--salt=s",         "--pool=p",
-                                  "--workers=4",      "--speed=2.5",
-                                  "-h",               "--version"});
+  const CommandLine line = Parse(
+      {"--socket=unix:/s", "--spec={}",         "--bytes=2KiB",     "--layer=0",   "--boundary=4",
+       "--shard=1",        "--tag=a b",         "--release_claims", "--simulate",  "--capacity=1,2",
+       "--policy=learned", "--block_tokens=16", "--done=9",         "--csv",       "--after=5",
+       "--epoch=ab",       "--with_tokens",     "--tokens=-",       "--model=m",   "--adapter=l",
+       "--salt=s",         "--pool=p",          "--workers=4",      "--speed=2.5", "-h",
+       "--version"});
   CHECK(line.options.socket == "unix:/s");
   CHECK(line.options.spec == "{}");
   CHECK(line.options.bytes == 2048U);
@@ -98,6 +92,11 @@ TEST_CASE("A command line that cannot be read is a usage error that names the op
   };
   refused({"--bogus"}, "there is no option --bogus");
   refused({"--bogus\x1b"}, "there is no option --bogus\\x1b");
+  refused({"--bogus"}, "there is no option --bogus; `kvpoolctl COMMAND --help` lists them");
+  refused({"--sokcet=unix:/s"}, "there is no option --sokcet; did you mean --socket?");
+  refused({"--release-claims"}, "there is no option --release-claims; did you mean --release_cl");
+  refused({"-json"}, "\"-json\" is no option: they begin with --");
+  refused({"-x"}, "\"-x\" is no option");
   refused({"--nosocket"}, "there is no option --nosocket");
   refused({"--nojson=true"}, "--nojson takes no value");
   refused({"--spec"}, "--spec needs a value");

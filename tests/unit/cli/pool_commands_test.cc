@@ -122,12 +122,37 @@ TEST_CASE("pools shows a line for each pool, or all about one") {
   const CliResult detail = fixture.Run({"pools", "small"});
   CHECK(detail.code == ExitCode::kOk);
   CHECK(fixture.daemon.LastRequest("GetPool") == "name: \"small\"");
-  CHECK(Has(detail.out, "pool           small\n"));
-  CHECK(Has(detail.out, "free           4\n"));
-  CHECK(Has(detail.out, "shards         2 (host, host)\n"));
-  CHECK(Has(detail.out, "total bytes    4096 (4 KiB)\n"));
+  CHECK(Has(detail.out, "pool             small\n"));
+  CHECK(Has(detail.out, "free             4\n"));
+  CHECK(Has(detail.out, "shards           2 (host, host)\n"));
+  CHECK(Has(detail.out, "total bytes      4096 (4 KiB)\n"));
   CHECK(Has(detail.out, "\nLAYER  SIDE  DTYPE "));
   CHECK(Has(fixture.Run({"pools", "small", "--json"}).out, "\"freeBlocks\": 4"));
+}
+
+TEST_CASE("pools of one pool shows its tenants, their limit and the eviction policy") {
+  CliFixture fixture;
+  v1::GetPoolResponse one;
+  *one.mutable_pool() = SmallPool();
+  v1::PoolSpec& spec = *one.mutable_pool()->mutable_layout()->mutable_spec();
+  fixture.daemon.Answer("GetPool", one);
+  const std::string open = fixture.Run({"pools", "small"}).out;
+  CHECK(Has(open, "tenants          every worker's\n"));
+  CHECK(Has(open, "blocks a tenant  no limit\n"));
+  CHECK(Has(open, "eviction         learned\n"));
+  CHECK(Has(open, "fill on alloc    across_tenants\n"));
+  CHECK_FALSE(Has(open, "blocks a sequence"));
+  spec.add_tenants("a");
+  spec.add_tenants("b\x1b");
+  spec.set_max_blocks_per_tenant(3);
+  spec.set_eviction_policy("leaf_lru");
+  spec.set_cache_blocks_per_seq(9);
+  fixture.daemon.Answer("GetPool", one);
+  const std::string limited = fixture.Run({"pools", "small"}).out;
+  CHECK(Has(limited, "tenants            a, b\\x1b\n"));
+  CHECK(Has(limited, "blocks a tenant    at most 3\n"));
+  CHECK(Has(limited, "eviction           leaf_lru\n"));
+  CHECK(Has(limited, "blocks a sequence  advised: at most 9\n"));
 }
 
 TEST_CASE("create-pool sends the spec and says what was created") {
