@@ -28,6 +28,9 @@ constexpr absl::string_view kUnixPrefix = "unix:";
 // With ".fd" added, a path fits sockaddr_un's 108 bytes.
 constexpr size_t kMaxPathBytes = 104;
 constexpr Duration kMaxTime = std::chrono::hours(24);
+// How long a daemon that is not there is waited for by who has not met it: one that starts just now
+// comes, and a socket that is mistyped is told soon.
+constexpr Duration kAbsencePatience = std::chrono::seconds(1);
 
 absl::Status CheckOptions(const ClientOptions& options) {
   if (!absl::StartsWith(options.socket, kUnixPrefix) ||
@@ -68,6 +71,11 @@ absl::Status CheckGrpcWorks() {
   if (!first_use.is_in_child()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "this process was forked from one that used kvpool: it needs to exec first");
+}
+
+// Whether nobody answered, rather than a daemon that cannot for a while.
+bool IsAbsence(const absl::Status& status) {
+  return absl::IsUnavailable(status) && GetErrorDetail(status).reason == Reason::kUnspecified;
 }
 
 v1::OpenSessionRequest MakeRequest(const SessionOptions& options) {
@@ -113,12 +121,22 @@ absl::StatusOr<std::unique_ptr<Session>> Client::OpenSession(SessionOptions opti
   const v1::OpenSessionRequest request = MakeRequest(options);
   v1::OpenSessionResponse response;
   Cancellation cancellation;
+  const TimePoint start = core_->retrier.now();
+  bool is_absent = false;
   // It has no key, and may yet be repeated: a session whose answer was lost ends by its ttl.
   KVPOOL_RETURN_IF_ERROR(core_->retrier.Run(
-      Duration{}, cancellation, [] { return true; },
+      Duration{}, cancellation,
+      [&] {
+        return !is_absent || core_->has_met_daemon ||
+               core_->retrier.now() - start < kAbsencePatience;
+      },
       [&](Duration timeout) {
         response.Clear();
-        return core_->transport->OpenSession(request, {timeout, cancellation}, response);
+        absl::Status status =
+            core_->transport->OpenSession(request, {timeout, cancellation}, response);
+        is_absent = IsAbsence(status);
+        if (!is_absent && !absl::IsDeadlineExceeded(status)) core_->has_met_daemon = true;
+        return status;
       }));
   KVPOOL_ASSIGN_OR_RETURN(OpenedSession opened, ReadResponse(response));
   auto session = std::unique_ptr<Session>(

@@ -35,8 +35,8 @@ class Client {
   Client& operator=(Client&&) noexcept = default;
   ~Client() = default;
 
-  // Opens a session, or joins one, and attaches it: it lives from then on until it is closed,
-  // this process ends, or the daemon does. Retried while the daemon is not there or starting.
+  // Opens a session, or joins one, and attaches it: it lives until it is closed, this process or
+  // the daemon ends. Retried while the daemon starts or is gone; for a second, if it was never met.
   //
   // Errors: NOT_FOUND, no such pool or session to join; FAILED_PRECONDITION, LAYOUT_MISMATCH;
   // RESOURCE_EXHAUSTED, LIMIT or GUARANTEE; PERMISSION_DENIED; UNAVAILABLE, no daemon or

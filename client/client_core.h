@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -10,7 +11,7 @@
 
 namespace kvpool::client {
 
-// What a client and its sessions share. Immutable; held by MakeForkSafe pointers, so that a
+// What a client and its sessions share. Thread-safe; held by MakeForkSafe pointers, so that a
 // forked child leaves the connection alone.
 struct ClientCore {
   ClientCore(ClientOptions client_options, std::shared_ptr<Transport> client_transport)
@@ -22,6 +23,7 @@ struct ClientCore {
   const ClientOptions options;
   const std::shared_ptr<Transport> transport;
   Retrier retrier;
+  std::atomic<bool> has_met_daemon = false;  // Somebody answered, if only to refuse.
 };
 
 }  // namespace kvpool::client

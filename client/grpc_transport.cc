@@ -11,7 +11,9 @@
 #include "grpcpp/support/channel_arguments.h"
 
 #include "client/region_fd.h"
+#include "client/socket_probe.h"
 #include "client/status_from_grpc.h"
+#include "core/status_macros.h"
 #include "kvpool/v1/block.grpc.pb.h"
 
 namespace kvpool::client {
@@ -22,7 +24,7 @@ using Stub = v1::BlockService::StubInterface;
 constexpr int kReconnectBackoffMs = 100;
 constexpr int kMaxReconnectBackoffMs = 1000;
 // What a daemon that is there needs to greet a connection.
-constexpr std::chrono::milliseconds kGreetingPatience(100);
+constexpr std::chrono::milliseconds kReconnectPatience(100);
 // An Alloc of 65,536 blocks answers with 1 MiB at most: 5 bytes an id, 10 a generation.
 constexpr int kMaxMessageBytes = 16 << 20;
 
@@ -50,12 +52,14 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& socket, Duration p
 class GrpcTransport final : public Transport {
  public:
   GrpcTransport(const std::string& socket, Duration ping_interval, Duration ping_timeout)
-      : fd_path_(absl::StrCat(absl::StripPrefix(socket, "unix:"), ".fd")),
+      : socket_(socket),
+        fd_path_(absl::StrCat(absl::StripPrefix(socket, "unix:"), ".fd")),
         channel_(MakeChannel(socket, ping_interval, ping_timeout)),
         stub_(v1::BlockService::NewStub(channel_)) {}
 
   absl::Status OpenSession(const v1::OpenSessionRequest& request, const CallContext& call,
                            v1::OpenSessionResponse& response) override {
+    KVPOOL_RETURN_IF_ERROR(WaitForDaemon(*channel_, socket_, call.timeout));
     return Unary(&Stub::OpenSession, request, call, response);
   }
   absl::Status CloseSession(const v1::CloseSessionRequest& request, const CallContext& call,
@@ -157,7 +161,7 @@ class GrpcTransport final : public Transport {
         std::chrono::duration_cast<std::chrono::system_clock::duration>(call.timeout);
     context.set_deadline(now + timeout);
     if (channel_->GetState(/*try_to_connect=*/true) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
-    const std::chrono::system_clock::duration patience = kGreetingPatience;
+    const std::chrono::system_clock::duration patience = kReconnectPatience;
     channel_->WaitForConnected(now + std::min(timeout, patience));
   }
 
@@ -170,6 +174,7 @@ class GrpcTransport final : public Transport {
     return StatusFromGrpc((stub_.get()->*method)(&context, request, &response));
   }
 
+  const std::string socket_;
   const std::string fd_path_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::BlockService::Stub> stub_;

@@ -34,6 +34,7 @@ class Retrier {
                    absl::FunctionRef<absl::Status(Duration timeout)> attempt);
 
   const RetryPolicy& policy() const { return policy_; }
+  TimePoint now() const { return clock_(); }
 
  private:
   Duration Jittered(Duration pause);

@@ -3,14 +3,15 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
 #include "client/cli/exit_code.h"
+#include "client/socket_probe.h"
 #include "client/status_from_grpc.h"
+#include "core/status_macros.h"
 
 namespace kvpool::cli {
 namespace {
@@ -35,17 +36,13 @@ Connection::Connection(std::string socket, absl::Duration timeout)
 
 absl::Status Connection::Run(const std::function<grpc::Status(grpc::ClientContext&)>& call) {
   grpc::ClientContext context;
+  const auto timeout = absl::ToChronoNanoseconds(timeout_);
   if (timeout_ < absl::InfiniteDuration()) {
-    context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout_));
+    context.set_deadline(std::chrono::system_clock::now() + timeout);
   }
+  KVPOOL_RETURN_IF_ERROR(client::WaitForDaemon(*channel_, socket_, timeout));
   absl::Status status = client::StatusFromGrpc(call(context));
   if (ExitCodeFor(status) != ExitCode::kUnreachable) return status;
-  // What gRPC makes of connect()'s EACCES.
-  if (absl::StrContains(status.message(), "Permission denied")) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("you may not connect to ", socket_,
-                     ": its mode and group, and its directory's, say who may"));
-  }
   return absl::Status(status.code(),
                       absl::StrCat("no daemon answers at ", socket_, ": ", status.message()));
 }

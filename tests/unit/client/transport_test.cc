@@ -219,6 +219,26 @@ TEST_CASE("Opening waits for a daemon that starts") {
   CHECK(simulation.transport->open_count == 6);
 }
 
+TEST_CASE("Opening waits a second for a daemon that was never met, and longer for one that was") {
+  Simulation simulation;
+  const auto nobody = [](Duration /*timeout*/) { return absl::UnavailableError("nobody"); };
+  const auto opening_takes = [&simulation] {
+    const TimePoint start = simulation.clock.now();
+    CHECK(absl::IsUnavailable(simulation.client.OpenSession({.pool = "p"}).status()));
+    return simulation.clock.now() - start;
+  };
+  simulation.transport->on_open = nobody;
+  Duration time = opening_takes();
+  CHECK(time >= std::chrono::milliseconds(500));
+  CHECK(time <= seconds(2));
+  simulation.transport->on_open = nullptr;
+  CHECK(simulation.client.OpenSession({.pool = "p"}).ok());
+  simulation.transport->on_open = nobody;
+  time = opening_takes();
+  CHECK(time >= seconds(10));
+  CHECK(time <= seconds(15));
+}
+
 TEST_CASE("Answers that make no sense are INTERNAL") {
   Simulation simulation;
   SECTION("no session id") {
