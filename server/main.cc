@@ -156,14 +156,17 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
       "owns paged KV-cache memory and shares it with workers over unix sockets");
   // The flags that --help shows: ours, which are all in this file.
-  const auto is_ours = [](absl::string_view file) {
-    return absl::EndsWith(file, "server/main.cc");
-  };
+  static constexpr absl::string_view kOurs = "kvpoold";
+  const auto is_ours = [](absl::string_view file) { return file == kOurs; };
   absl::SetFlagsUsageConfig({.contains_helpshort_flags = is_ours,
                              .contains_help_flags = is_ours,
                              .contains_helppackage_flags = {},
                              .version_string = [] { return "kvpoold " KVPOOL_VERSION "\n"; },
-                             .normalize_filename = {}});
+                             .normalize_filename =
+                                 [](absl::string_view file) {
+                                   return std::string(
+                                       absl::EndsWith(file, "server/main.cc") ? kOurs : file);
+                                 }});
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   if (rest.size() > 1) {
     return kvpool::server::Fail(

@@ -165,10 +165,12 @@ TEST_CASE("kvpoold logs what is as grave as its level, and nothing else") {
 TEST_CASE("kvpoold --help shows every flag that it has") {
   const Outcome outcome = RunWith("--help");
   for (const std::string flag : {"--config", "--drain_deadline", "--keepalive", "--log_level",
-                                 "--memory_wait", "--reclaim_delay"}) {
+                                 "--memory_wait", "--reclaim_delay", "--clock_rate"}) {
     CAPTURE(flag, outcome.out);
     CHECK(absl::StrContains(outcome.out, flag));
   }
+  CHECK(absl::StrContains(outcome.out, "Flags from kvpoold:"));
+  CHECK_FALSE(absl::StrContains(outcome.out, "main.cc"));
 }
 
 }  // namespace
