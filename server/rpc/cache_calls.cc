@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "core/error.h"
 #include "core/pool.h"
 #include "core/status_macros.h"
 #include "server/rpc/convert.h"
@@ -25,6 +26,22 @@ std::span<const uint32_t> TokensOfBlocks(const v1::PublishRequest& request, uint
   return {tokens.data() + first, count};
 }
 
+// `error`, or what it means where the request's tokens fill more or fewer blocks than it names: the
+// ledger counts blocks alone.
+absl::Status WithTokenCounts(const absl::Status& error, const v1::PublishRequest& request,
+                             uint32_t block_size) {
+  if (!absl::IsInvalidArgument(error) || request.prefix().block_hashes_size() > 0) return error;
+  const auto given = static_cast<uint64_t>(request.prefix().tokens_size());
+  const auto count = static_cast<uint64_t>(request.blocks().block_ids_size());
+  const uint64_t covered = request.skip() + count;
+  if (given / block_size == covered) return error;
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, GetErrorDetail(error),
+      absl::StrCat("the prefix has ", given, " tokens, which fill ", given / block_size,
+                   " blocks of ", block_size, "; skip ", request.skip(), " and ", count,
+                   " blocks need ", covered * block_size, " tokens"));
+}
+
 }  // namespace
 
 absl::Status Publish(const ServiceContext& context, const Peer& peer,
@@ -37,24 +54,24 @@ absl::Status Publish(const ServiceContext& context, const Peer& peer,
   // One more than a call may have, so that the ledger sees what is too long.
   KVPOOL_ASSIGN_OR_RETURN(const PrefixKeys prefix,
                           ToPrefixKeys(session, peer, request.prefix(), max + size_t{1}));
-  KVPOOL_ASSIGN_OR_RETURN(
-      const PublishAnswer answer,
-      session.pool->Publish(
-          {.caller = {.session = session.session, .tenant = peer.tenant},
-           .prefix = &prefix,
-           .adapter = request.prefix().space().adapter(),
-           .skip = request.skip(),
-           .blocks = blocks,
-           .tokens = TokensOfBlocks(request, *session.pool->layout().spec.block_size),
-           .idempotency_key = request.idempotency_key()}));
-  response.set_published(answer.published);
-  for (const Duplicate& duplicate : answer.duplicates) {
+  const uint32_t block_size = *session.pool->layout().spec.block_size;
+  const absl::StatusOr<PublishAnswer> answer =
+      session.pool->Publish({.caller = {.session = session.session, .tenant = peer.tenant},
+                             .prefix = &prefix,
+                             .adapter = request.prefix().space().adapter(),
+                             .skip = request.skip(),
+                             .blocks = blocks,
+                             .tokens = TokensOfBlocks(request, block_size),
+                             .idempotency_key = request.idempotency_key()});
+  if (!answer.ok()) return WithTokenCounts(answer.status(), request, block_size);
+  response.set_published(answer->published);
+  for (const Duplicate& duplicate : answer->duplicates) {
     v1::PublishResponse::Duplicate& message = *response.add_duplicates();
     message.set_index(duplicate.index);
     message.set_block_id(ToIndex(duplicate.known.block));
     message.set_generation(static_cast<uint64_t>(duplicate.known.generation));
   }
-  FromKey(answer.last_key, *response.mutable_last_key());
+  FromKey(answer->last_key, *response.mutable_last_key());
   return absl::OkStatus();
 }
 

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+
 #include "tests/support/catch.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/server_rpc/test_server.h"
@@ -181,6 +183,33 @@ TEST_CASE("Publish answers with the duplicates, and names the entry that is wron
   const grpc::Status status = TryPublish(a, session, TokensOf(1, 9), first, response);
   CHECK(CodeOf(status) == "FAILED_PRECONDITION SEALED");
   CHECK(DetailOf(status).block_id() == first.block_ids(0));
+}
+
+TEST_CASE("Publish of tokens that fill other blocks than are named says how many they need") {
+  TestServer server;
+  Connection a = server.Connect(v1::ROLE_WORKER);
+  const std::string session = OpenWithModel(a);
+  const v1::Blocks blocks = Alloc(a, session, 1);
+  v1::PublishResponse response;
+  v1::Prefix prefix = TokensOf(1);
+  prefix.mutable_tokens()->RemoveLast();
+  grpc::Status status = TryPublish(a, session, prefix, blocks, response);
+  CHECK(CodeOf(status) == "INVALID_ARGUMENT");
+  CHECK(status.error_message() ==
+        "the prefix has 15 tokens, which fill 0 blocks of 16; skip 0 and 1 blocks need 16 tokens");
+  status = TryPublish(a, session, TokensOf(2), blocks, response);
+  CHECK(status.error_message() ==
+        "the prefix has 32 tokens, which fill 2 blocks of 16; skip 0 and 1 blocks need 16 tokens");
+  // Of hashes there is one a block, and other mistakes keep their own message.
+  v1::Prefix hashes;
+  hashes.add_block_hashes(std::string(32, 'a'));
+  hashes.add_block_hashes(std::string(32, 'b'));
+  CHECK(TryPublish(a, session, hashes, blocks, response).error_message() ==
+        "the prefix has 2 full blocks, but skip 0 and 1 blocks are 1");
+  v1::Blocks twice = blocks;
+  twice.MergeFrom(blocks);
+  CHECK(absl::StrContains(TryPublish(a, session, TokensOf(2), twice, response).error_message(),
+                          "is named twice"));
 }
 
 TEST_CASE("Acquire holds what is findable and allocates the rest") {
