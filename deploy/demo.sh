@@ -29,8 +29,8 @@ trap finish EXIT
 cat >"$directory/config.json" <<CONFIG
 {
   "pools": [
-    {"name": "llama", "numLayers": 32, "numKvHeads": 8, "headDim": 128, "dtype": "bf16",
-     "numBlocks": 128}
+    {"name": "llama", "num_layers": 32, "num_kv_heads": 8, "head_dim": 128, "dtype": "bf16",
+     "num_blocks": 128}
   ],
   "listeners": [
     {"address": "$worker", "role": "ROLE_WORKER"},

@@ -17,6 +17,8 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include "client/socket_probe.h"
+#include "client/status_from_grpc.h"
 #include "core/status_macros.h"
 #include "deploy/demo/worker_process.h"
 #include "kvpool/v1/inspect.grpc.pb.h"
@@ -26,6 +28,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
+constexpr auto kAnswerLimit = std::chrono::seconds(5);
 constexpr auto kReclaimLimit = std::chrono::seconds(10);
 
 // What the table at the end shows.
@@ -38,22 +41,28 @@ struct Figures {
 class PoolWatcher {
  public:
   explicit PoolWatcher(const WorkerOptions& options)
-      : stub_(v1::InspectService::NewStub(
-            grpc::CreateChannel(options.socket, grpc::InsecureChannelCredentials()))),
+      : channel_(grpc::CreateChannel(options.socket, grpc::InsecureChannelCredentials())),
+        stub_(v1::InspectService::NewStub(channel_)),
         pool_(options.pool) {}
+
+  // Waits until the daemon is connected to, or says why it cannot be.
+  absl::Status Connect(const std::string& socket) {
+    return client::WaitForDaemon(*channel_, socket, kAnswerLimit);
+  }
 
   absl::StatusOr<v1::PoolStatus> Get() {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+    context.set_deadline(std::chrono::system_clock::now() + kAnswerLimit);
     v1::GetPoolRequest request;
     request.set_name(pool_);
     v1::GetPoolResponse response;
     const grpc::Status status = stub_->GetPool(&context, request, &response);
-    if (!status.ok()) return absl::UnavailableError(status.error_message());
+    if (!status.ok()) return client::StatusFromGrpc(status);
     return response.pool();
   }
 
  private:
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::InspectService::Stub> stub_;
   const std::string pool_;
 };
@@ -158,6 +167,13 @@ absl::Status RunDemo(const WorkerOptions& options) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Figures figures;
   PoolWatcher pool(options);
+  KVPOOL_RETURN_IF_ERROR(pool.Connect(options.socket));
+  KVPOOL_ASSIGN_OR_RETURN(const v1::PoolStatus found, pool.Get());
+  if (options.text.size() < found.layout().spec().block_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the text has ", options.text.size(),
+                                                   " bytes, a token each, and a block takes ",
+                                                   found.layout().spec().block_size()));
+  }
   KVPOOL_RETURN_IF_ERROR(ShareBlocks(options, pool, figures));
   KVPOOL_RETURN_IF_ERROR(KillWriter(options, pool, figures));
   PrintTable(figures);

@@ -105,5 +105,27 @@ TEST_CASE("The demo fails where one byte of the KV is wrong") {
   node.CheckAllIsBack();
 }
 
+TEST_CASE("The demo says what it lacks, as kvpoolctl does") {
+  Node node(LlamaPool());
+  const auto refused = [&node](const std::vector<std::string>& flags, int code,
+                               const std::string& said) {
+    const Run run = RunDemo(node, flags);
+    INFO(run.out << run.err);
+    CHECK(run.code == code);
+    CHECK(absl::StrContains(run.err, said));
+    CHECK(run.out.empty());
+  };
+  const std::string nowhere = "unix:" + node.daemon().directory().File("absent.sock");
+  refused({"--socket=" + nowhere}, 3,
+          "kvpool_demo run: UNAVAILABLE: no daemon answers at " + nowhere +
+              ": there is no such file\n");
+  refused({"--pool=other"}, 1, "kvpool_demo run: NOT_FOUND: there is no pool 'other'");
+  refused({"--text="}, 2, "kvpool_demo: --text is needed");
+  refused({"--text=short"}, 1,
+          "kvpool_demo run: INVALID_ARGUMENT: the text has 5 bytes, a token each, and a block "
+          "takes 16\n");
+  refused({"stray"}, 2, "kvpool_demo: usage: kvpool_demo run|");
+}
+
 }  // namespace
 }  // namespace kvpool::test
