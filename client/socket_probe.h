@@ -11,7 +11,7 @@
 namespace kvpool::client {
 
 // How long a daemon that is there may take to greet a connection, however busy the node is.
-inline constexpr Duration kGreetingPatience = std::chrono::seconds(2);
+inline constexpr Duration kGreetingPatience = std::chrono::seconds(5);
 
 // Finds out why nobody answers at `socket` ("unix:" and a path): connects to it and greets in
 // HTTP/2, and waits for `patience` to be greeted. OK where it is.

@@ -11,6 +11,7 @@
 
 #include "core/ids.h"
 #include "server/limits.h"
+#include "server/log_budget.h"
 #include "server/memory_budget.h"
 
 namespace kvpool::server {
@@ -22,8 +23,8 @@ enum class ReclaimProof : uint8_t {
 };
 
 // A process that has connected. Held by shared_ptr by its connections and by the sessions whose
-// process it is; forgotten when nobody holds it. Immutable but for its being gone and what its
-// calls hold; thread-safe.
+// process it is; forgotten when nobody holds it. Immutable but for its being gone, what its calls
+// hold and what is logged of them; thread-safe.
 class Process {
  public:
   Process(ProcessId id, pid_t pid, uid_t uid, ReclaimProof proof)
@@ -44,6 +45,8 @@ class Process {
 
   // What its calls in progress hold, of kMaxProcessCallBytes.
   MemoryBudget& call_memory() const { return call_memory_; }
+  // Of lines about its calls that were refused.
+  LogBudget& log_budget() const { return log_budget_; }
 
  private:
   const ProcessId id_;
@@ -52,6 +55,7 @@ class Process {
   const ReclaimProof proof_;
   mutable std::atomic<bool> is_gone_{false};
   mutable MemoryBudget call_memory_{kMaxProcessCallBytes};
+  mutable LogBudget log_budget_;
 };
 
 // ProcessTable knows the processes at the other ends of unix sockets and tells when one is gone.

@@ -69,6 +69,12 @@ absl::StatusOr<std::shared_ptr<const Peer>> Admit(const PeerTable& peers,
   return peer;
 }
 
+absl::StatusOr<CallMemory> TakeMemory(const ServiceContext& context, const Peer& peer,
+                                      size_t bytes) {
+  MemoryBudget* const all = peer.role == v1::ROLE_OPERATOR ? nullptr : &context.call_memory;
+  return CallMemory::Take(all, peer.process, bytes);
+}
+
 absl::StatusOr<AdmittedCall> AdmitCall(const ServiceContext& context,
                                        const grpc::ServerContextBase& call, Access access,
                                        const google::protobuf::Message& request,
@@ -79,8 +85,7 @@ absl::StatusOr<AdmittedCall> AdmitCall(const ServiceContext& context,
     KVPOOL_ASSIGN_OR_RETURN(admitted.peer, Admit(context.peers, call, access));
     if (request_bytes + answer_bytes > kUncountedCallBytes) {
       KVPOOL_ASSIGN_OR_RETURN(admitted.memory,
-                              CallMemory::Take(context.call_memory, admitted.peer->process,
-                                               request_bytes + answer_bytes));
+                              TakeMemory(context, *admitted.peer, request_bytes + answer_bytes));
     }
     return admitted;
   };

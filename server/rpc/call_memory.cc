@@ -28,7 +28,7 @@ size_t BytesOf(uint64_t blocks) {
 
 }  // namespace
 
-absl::StatusOr<CallMemory> CallMemory::Take(MemoryBudget& all,
+absl::StatusOr<CallMemory> CallMemory::Take(MemoryBudget* all,
                                             std::shared_ptr<const Process> process, size_t bytes) {
   const auto refuse = [&](absl::string_view whose, const MemoryBudget& budget) {
     return MakeError(
@@ -39,9 +39,9 @@ absl::StatusOr<CallMemory> CallMemory::Take(MemoryBudget& all,
   if (!process->call_memory().Take(bytes)) {
     return refuse("of this process", process->call_memory());
   }
-  if (!all.Take(bytes)) {
+  if (all != nullptr && !all->Take(bytes)) {
     process->call_memory().Give(bytes);
-    return refuse("of all processes", all);
+    return refuse("of all processes", *all);
   }
   return CallMemory(all, std::move(process), bytes);
 }
@@ -49,7 +49,7 @@ absl::StatusOr<CallMemory> CallMemory::Take(MemoryBudget& all,
 CallMemory::~CallMemory() {
   if (process_ == nullptr) return;
   StepOrder::BeginAt(process_.get());
-  all_->Give(bytes_);
+  if (all_ != nullptr) all_->Give(bytes_);
   process_->call_memory().Give(bytes_);
 }
 

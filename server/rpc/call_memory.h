@@ -30,8 +30,9 @@ class CallMemory {
  public:
   CallMemory() = default;  // Of nothing.
 
-  // Errors: RESOURCE_EXHAUSTED (LIMIT), naming the bytes.
-  static absl::StatusOr<CallMemory> Take(MemoryBudget& all, std::shared_ptr<const Process> process,
+  // `all` null: of what the process may hold alone. Errors: RESOURCE_EXHAUSTED (LIMIT), naming the
+  // bytes.
+  static absl::StatusOr<CallMemory> Take(MemoryBudget* all, std::shared_ptr<const Process> process,
                                          size_t bytes);
   ~CallMemory();
 
@@ -41,12 +42,12 @@ class CallMemory {
   bool is_empty() const { return process_ == nullptr; }
 
  private:
-  CallMemory(MemoryBudget& all, std::shared_ptr<const Process> process, size_t bytes)
-      : all_(&all), process_(std::move(process)), bytes_(bytes) {
+  CallMemory(MemoryBudget* all, std::shared_ptr<const Process> process, size_t bytes)
+      : all_(all), process_(std::move(process)), bytes_(bytes) {
     StepOrder::EndAt(process_.get());  // It is taken in a call's first step, given in its last.
   }
 
-  MemoryBudget* all_ = nullptr;
+  MemoryBudget* all_ = nullptr;             // Null: not counted there.
   std::shared_ptr<const Process> process_;  // Null: of nothing.
   size_t bytes_ = 0;
 };

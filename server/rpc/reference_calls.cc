@@ -1,5 +1,7 @@
 #include "server/rpc/reference_calls.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,14 +16,20 @@
 namespace kvpool::server {
 namespace {
 
-// A fault in a worker's bookkeeping: its log line shows how the block came to be where it is.
-void LogRefusedDecRef(const SessionCall& session, const absl::Status& status) {
+// A fault in a worker's bookkeeping: its log line shows how the block came to be where it is. Of a
+// worker that makes it all the time, some lines say how many there were.
+void LogRefusedDecRef(const ServiceContext& context, const Peer& peer, const SessionCall& session,
+                      const absl::Status& status) {
   const ErrorDetail detail = GetErrorDetail(status);
   if (detail.reason != Reason::kNotHeld && detail.reason != Reason::kStaleBlock) return;
+  const std::optional<uint64_t> left_out = peer.process->log_budget().Take(context.clock());
+  if (!left_out.has_value()) return;
   const absl::string_view reason = ReasonName(detail.reason);
-  spdlog::warn("event=dec_ref_refused pool={} session={} reason={} index={} block={} trace=\"{}\"",
-               session.pool->layout().spec.name, session.session.Short(), std::string(reason),
-               detail.index, detail.block_id, session.pool->TraceLine(BlockId{detail.block_id}));
+  spdlog::warn(
+      "event=dec_ref_refused pool={} session={} reason={} index={} block={} trace=\"{}\" "
+      "left_out={}",
+      session.pool->layout().spec.name, session.session.Short(), std::string(reason), detail.index,
+      detail.block_id, session.pool->TraceLine(BlockId{detail.block_id}), *left_out);
 }
 
 }  // namespace
@@ -51,7 +59,7 @@ absl::Status DecRef(const ServiceContext& context, const Peer& peer,
                             .done = request.done(),
                             .idempotency_key = request.idempotency_key()});
   if (!answer.ok()) {
-    LogRefusedDecRef(session, answer.status());
+    LogRefusedDecRef(context, peer, session, answer.status());
     return answer.status();
   }
   response.set_freed(answer->freed);

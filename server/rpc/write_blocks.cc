@@ -78,7 +78,7 @@ class WriteBlocksReactor final : public Reactor {
   absl::Status TakeMemory() {
     const size_t bytes = RequestBytes(request_);
     if (bytes == 0) return absl::OkStatus();
-    KVPOOL_ASSIGN_OR_RETURN(memory_, CallMemory::Take(context_.call_memory, peer_->process, bytes));
+    KVPOOL_ASSIGN_OR_RETURN(memory_, server::TakeMemory(context_, *peer_, bytes));
     return absl::OkStatus();
   }
 

@@ -162,6 +162,21 @@ TEST_CASE("Releases beyond one's own leave the other holder's block, and are eac
   node.CheckAllIsBack();
 }
 
+TEST_CASE("A worker that lets go what it does not hold, all the time, does not fill the log") {
+  Node node(/*num_blocks=*/8);
+  const auto client = node.Connect();
+  const auto session = *RawSession::Open(*client, {});
+  constexpr size_t kCalls = 3'000;
+  for (size_t i = 0; i < kCalls; ++i) {
+    REQUIRE(Said(session->DecRef(Id(3))) == "FAILED_PRECONDITION NOT_HELD");
+  }
+  CHECK(session->Close().ok());
+  node.CheckAllIsBack();
+  const size_t lines = CountLines(node.daemon().Log(), {" event=dec_ref_refused "});
+  CHECK(lines > 0);
+  CHECK(lines < kCalls / 2);
+}
+
 TEST_CASE("Block 0 is a block like any other") {
   Node node(/*num_blocks=*/3);
   const auto client = node.Connect();

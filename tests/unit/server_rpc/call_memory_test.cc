@@ -145,6 +145,33 @@ TEST_CASE("Streams that are not read hold so much, and give it back when they en
   CHECK(Eventually([&] { return server.call_memory().taken_bytes() == 0; }));
 }
 
+TEST_CASE("Operators' calls go on where others hold all that calls may") {
+  TestServer server;
+  std::deque<grpc::ClientContext> contexts;
+  std::deque<Connection> workers;
+  std::vector<std::unique_ptr<grpc::ClientReaderWriter<v1::PipelineRequest, v1::PipelineResponse>>>
+      streams;
+  while (workers.size() < kMaxCallBytes / kMaxProcessCallBytes) {
+    Connection& worker = workers.emplace_back(server.Connect(v1::ROLE_WORKER));
+    // Each holds two streams' worth.
+    for (size_t i = 0; i < kMaxProcessCallBytes / kStreamBytes / 2; ++i) {
+      streams.push_back(worker.blocks->Pipeline(&contexts.emplace_back()));
+    }
+  }
+  REQUIRE(Eventually([&] { return server.call_memory().taken_bytes() == kMaxCallBytes; }));
+  v1::GetPoolRequest request;
+  request.set_name("main");
+  Connection worker = server.Connect(v1::ROLE_WORKER);
+  CHECK(test::CodeOf(test::Call(*worker.inspect, &v1::InspectService::Stub::GetPool, request)) ==
+        "RESOURCE_EXHAUSTED LIMIT");
+  Connection operators = server.Connect(v1::ROLE_OPERATOR);
+  CHECK(test::CodeOf(test::Call(*operators.inspect, &v1::InspectService::Stub::GetPool, request)) ==
+        "OK");
+  for (grpc::ClientContext& context : contexts) context.TryCancel();
+  for (const auto& stream : streams) stream->Finish();
+  CHECK(Eventually([&] { return server.call_memory().taken_bytes() == 0; }));
+}
+
 TEST_CASE("A WriteBlocks stream holds its message until it is written, and nothing at rest") {
   TestServer server;
   Connection worker = server.Connect(v1::ROLE_WORKER);
