@@ -80,6 +80,7 @@ std::string ValueNames(const EnumDescriptor& type) {
 
 std::string FieldNames(const OneofDescriptor& oneof) {
   std::vector<absl::string_view> names;
+  names.reserve(static_cast<size_t>(oneof.field_count()));
   for (int i = 0; i < oneof.field_count(); ++i) names.emplace_back(oneof.field(i)->name());
   return absl::StrJoin(names, ", ");
 }
