@@ -129,6 +129,7 @@ FoundOption Find(absl::string_view name) {
 
 absl::Status NoSuchOption(absl::string_view name) {
   std::vector<absl::string_view> names;
+  names.reserve(kOptions.size());
   for (const OptionInfo& option : kOptions) names.push_back(option.name);
   const absl::string_view nearest = NearestName(name, names);
   return UsageError(absl::StrCat("there is no option --", Printable(name), "; ",
