@@ -22,6 +22,10 @@ struct Options {
   bool json = false;
   bool help = false;
   bool version = false;
+  bool release_claims = false;
+  bool simulate = false;
+  bool csv = false;
+  bool with_tokens = false;
 
   std::optional<std::string> spec{};
   std::optional<uint64_t> bytes{};
@@ -31,21 +35,17 @@ struct Options {
   std::optional<uint32_t> boundary{};
   uint32_t shard = 0;
   std::string tag{};
-  bool release_claims = false;
 
   std::optional<std::string> pool{};
   std::optional<uint32_t> workers{};
   std::optional<double> speed{};
-  bool simulate = false;
   std::optional<std::string> capacity{};
   std::optional<std::string> policy{};
   uint32_t block_tokens = 512;
   uint32_t done = 0;
-  bool csv = false;
 
   std::optional<uint64_t> after{};
   std::optional<std::string> epoch{};
-  bool with_tokens = false;
   std::optional<std::string> tokens{};
   std::string model{};
   std::string adapter{};
