@@ -154,7 +154,8 @@ TEST_CASE("kvpoolctl replay says why it cannot begin") {
     CHECK(answer.out.empty());
     CHECK(absl::StrContains(answer.err, why));
   };
-  refused({socket, "--pool=nowhere", "--workers=2"}, 1, "worker 0: ");
+  // Whichever worker fails first says so.
+  refused({socket, "--pool=nowhere", "--workers=2"}, 1, ": there is no pool 'nowhere'");
   refused({socket, "--pool=p", "--workers=2", "--capacity=2"}, 1,
           "the longest request takes 5 blocks; of the pool's 8, 2 cached, a worker has 3");
   refused({"--socket=unix:/nowhere/s", "--pool=p", "--timeout=1s"}, 3, "worker 0: ");
