@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/ledger/policy_names.h"
 #include "core/pool/block_reader.h"
 #include "core/pool/byte_operations.h"
 #include "core/pool/checksum_job.h"
@@ -13,17 +14,17 @@ namespace kvpool {
 namespace {
 
 LedgerOptions MakeLedgerOptions(const PoolOptions& options, TimePoint now) {
-  return {.num_blocks = options.layout.num_blocks,
-          .fill_on_alloc = options.layout.spec.fill_on_alloc,
-          .max_blocks_per_tenant = options.layout.spec.max_blocks_per_tenant,
-          .eviction_policy = options.layout.spec.eviction_policy == "leaf_lru"
-                                 ? EvictionPolicyName::kLeafLru
-                                 : EvictionPolicyName::kLearned,
-          .trace = options.trace,
-          .claim_grace = options.claim_grace,
-          // So that no number is one of a pool before it: a change takes more than a nanosecond.
-          .before_first_change = static_cast<uint64_t>(now.time_since_epoch().count()),
-          .limits = options.limits};
+  return {
+      .num_blocks = options.layout.num_blocks,
+      .fill_on_alloc = options.layout.spec.fill_on_alloc,
+      .max_blocks_per_tenant = options.layout.spec.max_blocks_per_tenant,
+      .eviction_policy =
+          FindPolicy(options.layout.spec.eviction_policy).value_or(EvictionPolicyName::kLearned),
+      .trace = options.trace,
+      .claim_grace = options.claim_grace,
+      // So that no number is one of a pool before it: a change takes more than a nanosecond.
+      .before_first_change = static_cast<uint64_t>(now.time_since_epoch().count()),
+      .limits = options.limits};
 }
 
 }  // namespace

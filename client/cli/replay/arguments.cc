@@ -1,7 +1,6 @@
 #include "client/cli/replay/arguments.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -10,7 +9,7 @@
 
 #include "client/cli/exit_code.h"
 #include "client/cli/text.h"
-#include "core/layout/pool_spec.h"
+#include "core/ledger/policy_names.h"
 #include "core/status_macros.h"
 
 namespace kvpool::replay {
@@ -18,9 +17,6 @@ namespace {
 
 using cli::Printable;
 using cli::UsageError;
-
-constexpr std::array kPolicies = {EvictionPolicyName::kLearned, EvictionPolicyName::kLeafLru};
-static_assert(kPolicies.size() == kEvictionPolicies.size());
 
 absl::StatusOr<TraceFormat> ReadFormat(uint32_t block_tokens) {
   for (const TraceFormat& format : {kMooncakeFormat, kSmallBlockFormat}) {
@@ -42,10 +38,7 @@ absl::StatusOr<uint32_t> ReadCapacity(absl::string_view text) {
 }
 
 absl::StatusOr<EvictionPolicyName> ReadPolicy(absl::string_view text) {
-  const auto found = std::ranges::find(kEvictionPolicies, text);
-  if (found != kEvictionPolicies.end()) {
-    return kPolicies[static_cast<size_t>(found - kEvictionPolicies.begin())];
-  }
+  if (const auto policy = FindPolicy(text); policy.has_value()) return *policy;
   return UsageError(absl::StrCat("--policy: \"", Printable(text), "\" is not learned or leaf_lru"));
 }
 
@@ -105,11 +98,6 @@ absl::StatusOr<DriveArguments> ReadDrive(const cli::Options& options) {
 }
 
 }  // namespace
-
-absl::string_view PolicyName(EvictionPolicyName policy) {
-  const auto place = std::ranges::find(kPolicies, policy) - kPolicies.begin();
-  return kEvictionPolicies[static_cast<size_t>(place)];
-}
 
 absl::StatusOr<ReplayArguments> ReplayArguments::Read(const cli::Options& options) {
   ReplayArguments arguments;

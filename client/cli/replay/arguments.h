@@ -13,9 +13,6 @@
 
 namespace kvpool::replay {
 
-// The policy's name in the API.
-absl::string_view PolicyName(EvictionPolicyName policy);
-
 // What `kvpoolctl replay --simulate` is to do.
 struct SimulationArguments {
   std::vector<std::optional<uint32_t>> capacities;  // Absent: infinite.

@@ -14,6 +14,7 @@
 #include "client/cli/table.h"
 #include "client/cli/text.h"
 #include "core/layout/pool_layout.h"
+#include "core/ledger/policy_names.h"
 
 namespace kvpool::replay {
 namespace {

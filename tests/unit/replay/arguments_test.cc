@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "client/cli/exit_code.h"
+#include "core/ledger/policy_names.h"
 #include "tests/support/catch.h"
 
 namespace kvpool::replay {
