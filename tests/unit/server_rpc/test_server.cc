@@ -110,6 +110,9 @@ TestServer::~TestServer() {
   // Ends what tests left open: streams, and calls that wait.
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
+  // The work of a call may outlast its stream, and uses what else is here.
+  creation_.Finish();
+  workers_.Finish();
 }
 
 Connection TestServer::Connect(v1::Role role, const std::string& tenant) {
