@@ -44,6 +44,8 @@ std::vector<BlockId> PrefixCache::Match(const PrefixKeys& prefix, size_t limit) 
     blocks.push_back(index_.at(slot).block);
     // What using it looks at.
     blocks_.Prefetch(blocks.back());
+    index_.PrefetchEntryOf(blocks.back());
+    policy_->Prefetch(blocks.back());
   }
   return blocks;
 }
@@ -141,6 +143,7 @@ bool PrefixCache::is_findable(BlockId block) const {
 }
 
 bool PrefixCache::is_old(BlockId block) const {
+  if (!has_old()) return false;
   const EntrySlot slot = index_.EntryOf(block);
   return slot != kNoEntry && index_.is_old(slot);
 }

@@ -51,6 +51,10 @@ class EvictionPolicy {
   // A request came: somebody looks for a prefix of at least one block, whatever is found.
   virtual void CountRequest(TimePoint now) = 0;
 
+  // A hint: the block's next call comes soon. It makes what that looks at be on its way from
+  // memory. Of any block.
+  virtual void Prefetch(BlockId /*block*/) const {}
+
   // The candidate to evict next: of that tenant's, or of all where `tenant` is kNoTenant. Absent
   // where there is none. Asking changes no later choice.
   virtual std::optional<BlockId> Choose(TenantSlot tenant, TimePoint now) = 0;

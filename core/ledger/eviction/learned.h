@@ -36,6 +36,7 @@ class Learned : public EvictionPolicy {
   void ForgetEvicted(BlockId block, TimePoint now) override;
   void ForgetRemoved(BlockId block, TimePoint now) override;
   void CountRequest(TimePoint now) override;
+  void Prefetch(BlockId block) const override { notes_.Prefetch(ToIndex(block)); }
   std::optional<BlockId> Choose(TenantSlot tenant, TimePoint now) override;
   std::optional<BlockId> ChooseHeldLeaf(TenantSlot tenant) const override;
 

@@ -36,6 +36,11 @@ class PagedArray {
     return (*pages_[index / kPageSize])[index % kPageSize];
   }
 
+  // A hint that makes the element, if there is one, be on its way from memory.
+  void Prefetch(size_t index) const {
+    if (has(index)) __builtin_prefetch(&(*this)[index]);
+  }
+
   bool has(size_t index) const {
     const size_t page = index / kPageSize;
     return page < pages_.size() && pages_[page] != nullptr;

@@ -88,6 +88,8 @@ class PrefixIndex {
   EntrySlot EntryOf(BlockId block) const {
     return by_block_.has(ToIndex(block)) ? by_block_[ToIndex(block)].slot : kNoEntry;
   }
+  // A hint that makes what EntryOf looks at be on its way from memory.
+  void PrefetchEntryOf(BlockId block) const { by_block_.Prefetch(ToIndex(block)); }
   // These require a slot that is a block's.
   const PrefixEntry& at(EntrySlot slot) const { return entries_[ToIndex(slot)]; }
   bool is_findable(EntrySlot slot) const { return is_indexed(slot) && !IsOld(at(slot)); }
