@@ -1,5 +1,6 @@
 #include "core/ledger/keyed_calls.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -7,12 +8,15 @@
 #include "absl/types/span.h"
 
 #include "core/error.h"
-#include "core/ledger/sweep_due.h"
 
 namespace kvpool {
 namespace {
 
 enum class Method : uint8_t { kAlloc, kIncRef, kDecRef, kPublish, kLookup };
+
+// Blocks that a session's remembered answers may name beside twice what it holds: 256 KiB, and all
+// of 64 answers with prefixes of 256 blocks, whoever holds them in common.
+constexpr uint64_t kSlack = 16'384;
 
 absl::Span<const BlockRef> Hashable(std::span<const BlockRef> blocks) {
   return {blocks.data(), blocks.size()};
@@ -69,8 +73,13 @@ absl::StatusOr<const KeyedAnswer*> KeyedCalls::Find(const Session& session, uint
     return nullptr;
   }
   if (entry->request != request) return OtherRequestError(key);
+  if (entry->is_spent) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kKeySpent},
+                     absl::StrCat("the answer under idempotency key ", key,
+                                  " made room for later ones, which name many blocks"));
+  }
   const auto is_held = [&](const BlockRef& ref) { return IsHeld(session, ref); };
-  if (entry->is_spent || IsSpent(entry->answer, is_held)) {
+  if (!std::ranges::all_of(HeldBy(entry->answer), is_held)) {
     return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kKeySpent},
                      absl::StrCat("the answer under idempotency key ", key,
                                   " names a block that the session does not hold any more"));
@@ -79,11 +88,9 @@ absl::StatusOr<const KeyedAnswer*> KeyedCalls::Find(const Session& session, uint
 }
 
 void KeyedCalls::Remember(Session& session, uint64_t key, uint64_t request, KeyedAnswer answer) {
-  const uint64_t before = session.retries.block_count();
   session.retries.Remember(key, request, std::move(answer),
                            state_.options.limits.max_idempotency_keys);
-  if (!IsSweepDue(before, session.retries.block_count(), session.held_blocks)) return;
-  session.retries.Sweep([&](const BlockRef& ref) { return IsHeld(session, ref); });
+  session.retries.SpendOldest(2 * uint64_t{session.held_blocks} + kSlack);
 }
 
 uint64_t KeyedCalls::PendingRequest(PendingId id) const {

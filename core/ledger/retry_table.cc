@@ -1,26 +1,10 @@
 #include "core/ledger/retry_table.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/check.h"
 
 namespace kvpool {
-namespace {
-
-// What the session holds by the answer.
-std::span<const BlockRef> BlocksOf(const KeyedAnswer& answer) {
-  if (const auto* alloc = std::get_if<AllocAnswer>(&answer)) return alloc->blocks;
-  if (const auto* lookup = std::get_if<LookupAnswer>(&answer)) return lookup->blocks;
-  return {};
-}
-
-bool HasDuplicates(const KeyedAnswer& answer) {
-  const auto* publish = std::get_if<PublishAnswer>(&answer);
-  return publish != nullptr && !publish->duplicates.empty();
-}
-
-}  // namespace
 
 const RetryTable::Entry* RetryTable::Find(uint64_t key) const {
   const auto found = entries_.find(key);
@@ -34,6 +18,7 @@ void RetryTable::Remember(uint64_t key, uint64_t request, KeyedAnswer answer, ui
     block_count_ -= BlockCount(oldest->second);
     entries_.erase(oldest);
     order_.pop_front();
+    if (next_to_spend_ > 0) --next_to_spend_;
   }
   const auto [entry, is_new] =
       entries_.emplace(key, Entry{.request = request, .answer = std::move(answer)});
@@ -42,12 +27,12 @@ void RetryTable::Remember(uint64_t key, uint64_t request, KeyedAnswer answer, ui
   block_count_ += BlockCount(entry->second);
 }
 
-void RetryTable::Sweep(absl::FunctionRef<bool(const BlockRef&)> is_held) {
-  for (const uint64_t key : order_) {
-    Entry& entry = entries_.find(key)->second;
-    if (entry.is_spent) continue;
-    if (!IsSpent(entry.answer, is_held) && !HasDuplicates(entry.answer)) continue;
-    block_count_ -= BlockCount(entry);
+void RetryTable::SpendOldest(uint64_t max_blocks) {
+  for (; block_count_ > max_blocks && next_to_spend_ + 1 < order_.size(); ++next_to_spend_) {
+    Entry& entry = entries_.find(order_[next_to_spend_])->second;
+    const uint64_t count = BlockCount(entry);
+    if (count == 0) continue;
+    block_count_ -= count;
     entry.answer = std::monostate{};
     entry.is_spent = true;
   }
@@ -56,6 +41,7 @@ void RetryTable::Sweep(absl::FunctionRef<bool(const BlockRef&)> is_held) {
 void RetryTable::Clear() {
   entries_ = {};
   order_ = {};
+  next_to_spend_ = 0;
   block_count_ = 0;
 }
 
@@ -63,11 +49,13 @@ uint64_t RetryTable::BlockCount(const Entry& entry) {
   if (const auto* publish = std::get_if<PublishAnswer>(&entry.answer)) {
     return publish->duplicates.size();
   }
-  return BlocksOf(entry.answer).size();
+  return HeldBy(entry.answer).size();
 }
 
-bool IsSpent(const KeyedAnswer& answer, absl::FunctionRef<bool(const BlockRef&)> is_held) {
-  return !std::ranges::all_of(BlocksOf(answer), is_held);
+std::span<const BlockRef> HeldBy(const KeyedAnswer& answer) {
+  if (const auto* alloc = std::get_if<AllocAnswer>(&answer)) return alloc->blocks;
+  if (const auto* lookup = std::get_if<LookupAnswer>(&answer)) return lookup->blocks;
+  return {};
 }
 
 }  // namespace kvpool

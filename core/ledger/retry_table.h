@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <variant>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/functional/function_ref.h"
 
 #include "core/ledger/cache_calls.h"
 #include "core/ledger/calls.h"
@@ -18,15 +18,14 @@ using KeyedAnswer =
 
 // RetryTable remembers the answers to one session's latest keyed calls that succeeded.
 //
-// Answers name blocks, and blocks that the session let go make them worthless. Sweep drops the
-// lists of those, so that the memory stays in proportion to what the session holds: answers that
-// are not spent name different blocks, all of them held.
+// Answers name blocks, several maybe the same: a prefix found over and over. SpendOldest keeps the
+// memory in proportion to what the session holds.
 class RetryTable {
  public:
   struct Entry {
     uint64_t request = 0;  // A hash of the call.
     KeyedAnswer answer;
-    bool is_spent = false;
+    bool is_spent = false;  // What it said is not known any more.
   };
 
   RetryTable() = default;
@@ -39,9 +38,9 @@ class RetryTable {
   // Remembers at most `limit` answers: the oldest makes room. Requires an unknown key.
   void Remember(uint64_t key, uint64_t request, KeyedAnswer answer, uint32_t limit);
 
-  // Marks as spent, and empties, the answers with a block that `is_held` denies, or with
-  // duplicates, which nobody holds by them.
-  void Sweep(absl::FunctionRef<bool(const BlockRef&)> is_held);
+  // Empties, and marks as spent, the oldest answers that name blocks, the newest of all excepted,
+  // until what is left names `max_blocks` at most. Takes constant time in the mean.
+  void SpendOldest(uint64_t max_blocks);
 
   void Clear();
 
@@ -54,10 +53,11 @@ class RetryTable {
 
   absl::flat_hash_map<uint64_t, Entry> entries_;
   std::deque<uint64_t> order_;  // The keys, the oldest answer's first.
+  size_t next_to_spend_ = 0;    // In `order_`: those before name no blocks.
   uint64_t block_count_ = 0;
 };
 
-// Whether the session should hold a block by `answer` that `is_held` denies.
-bool IsSpent(const KeyedAnswer& answer, absl::FunctionRef<bool(const BlockRef&)> is_held);
+// The blocks that the session holds by the answer.
+std::span<const BlockRef> HeldBy(const KeyedAnswer& answer);
 
 }  // namespace kvpool

@@ -42,6 +42,27 @@ TEST_CASE("A repeated lookup under its key does not hold the prefix twice") {
   CHECK(f.TryLookup(a, KeysOf("ab"), /*acquire=*/false, /*key=*/3)->blocks.size() == 1);
 }
 
+TEST_CASE("Answers that name the same blocks over and over make room for each other") {
+  constexpr uint32_t kLength = 4'096;
+  CacheFixture f(kLength);
+  const SessionId a = f.OpenModel(1);
+  PrefixKeys prefix;
+  prefix.root = KeyOf('A', "");
+  for (uint32_t i = 0; i < kLength; ++i) prefix.blocks.push_back(KeyOf('A', std::to_string(i)));
+  f.Publish(a, prefix, f.Alloc(a, kLength));
+  for (uint64_t key = 1; key <= 64; ++key) {
+    REQUIRE(f.TryLookup(a, prefix, /*acquire=*/true, key)->blocks.size() == kLength);
+  }
+  // They may name twice what it holds, and 16,384: six.
+  for (uint64_t key = 1; key <= 58; ++key) {
+    CheckError(f.TryLookup(a, prefix, /*acquire=*/true, key).status(),
+               absl::StatusCode::kFailedPrecondition, Reason::kKeySpent);
+  }
+  for (uint64_t key = 59; key <= 64; ++key) {
+    CHECK(f.TryLookup(a, prefix, /*acquire=*/true, key)->blocks.size() == kLength);
+  }
+}
+
 TEST_CASE("A cached block is held by whoever names its generation") {
   CacheFixture f(4);
   const SessionId a = f.OpenModel(1);
