@@ -78,6 +78,20 @@ bool IsAbsence(const absl::Status& status) {
   return absl::IsUnavailable(status) && GetErrorDetail(status).reason == Reason::kUnspecified;
 }
 
+// Protobuf's strings are UTF-8; others do not arrive.
+absl::Status CheckTexts(const SessionOptions& options) {
+  const std::array<std::pair<const char*, const std::string*>, 4> texts = {{
+      {"pool", &options.pool},
+      {"client_name", &options.client_name},
+      {"expected_fingerprint", &options.expected_fingerprint},
+      {"model_id", &options.model_id},
+  }};
+  for (const auto& [name, text] : texts) {
+    KVPOOL_RETURN_IF_ERROR(CheckUtf8(name, *text));
+  }
+  return absl::OkStatus();
+}
+
 v1::OpenSessionRequest MakeRequest(const SessionOptions& options) {
   v1::OpenSessionRequest request;
   request.set_pool(options.pool);
@@ -118,6 +132,7 @@ absl::StatusOr<Client> Client::Create(ClientOptions options) {
 
 absl::StatusOr<std::unique_ptr<Session>> Client::OpenSession(SessionOptions options) {
   KVPOOL_RETURN_IF_ERROR(core_->fork_guard.Check());
+  KVPOOL_RETURN_IF_ERROR(CheckTexts(options));
   const v1::OpenSessionRequest request = MakeRequest(options);
   v1::OpenSessionResponse response;
   Cancellation cancellation;

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 #include "core/status_macros.h"
+#include "core/utf8.h"
 #include "proto/convert/layout_convert.h"
 
 namespace kvpool::client {
@@ -86,6 +88,12 @@ absl::StatusOr<std::vector<BlockRef>> BlocksFromProto(const v1::Blocks& proto,
     blocks.push_back(ref);
   }
   return blocks;
+}
+
+absl::Status CheckUtf8(absl::string_view field, absl::string_view text) {
+  if (IsUtf8(text)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " \"", absl::CHexEscape(text), "\" is not UTF-8"));
 }
 
 void BlocksToProto(std::span<const BlockRef> blocks, v1::Blocks& proto) {

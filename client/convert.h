@@ -19,6 +19,10 @@ namespace kvpool::client {
 // INTERNAL: an answer that no daemon gives.
 absl::Status Nonsense(absl::string_view what);
 
+// INVALID_ARGUMENT, naming the field, where `text` is not UTF-8, as Protobuf's strings are: one
+// that is not does not arrive.
+absl::Status CheckUtf8(absl::string_view field, absl::string_view text);
+
 // The layout that the daemon told. INTERNAL, saying what, where it makes no sense: no layer, no
 // block, no shard, an unknown format.
 absl::StatusOr<PoolLayout> ReadLayout(const v1::PoolLayout& proto);

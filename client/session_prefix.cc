@@ -14,7 +14,8 @@
 namespace kvpool::client {
 namespace {
 
-void PrefixToProto(const Prefix& prefix, v1::Prefix& proto) {
+absl::Status PrefixToProto(const Prefix& prefix, v1::Prefix& proto) {
+  KVPOOL_RETURN_IF_ERROR(CheckUtf8("adapter", prefix.adapter));
   if (!prefix.adapter.empty()) proto.mutable_space()->set_adapter(prefix.adapter);
   if (!prefix.salt.empty()) proto.mutable_space()->set_salt(prefix.salt);
   proto.mutable_tokens()->Add(prefix.tokens.begin(), prefix.tokens.end());
@@ -26,6 +27,7 @@ void PrefixToProto(const Prefix& prefix, v1::Prefix& proto) {
     message.set_token_count(extra.token_count);
     message.set_hash(extra.hash);
   }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Evicted> ReadEvicted(const v1::EvictResponse& response, uint32_t num_blocks) {
@@ -44,7 +46,7 @@ absl::StatusOr<Published> Session::Publish(const Prefix& prefix, std::span<const
                                            uint32_t skip) {
   v1::PublishRequest request;
   request.set_session_id(id().ToString());
-  PrefixToProto(prefix, *request.mutable_prefix());
+  KVPOOL_RETURN_IF_ERROR(PrefixToProto(prefix, *request.mutable_prefix()));
   request.set_skip(skip);
   BlocksToProto(blocks, *request.mutable_blocks());
   request.set_idempotency_key(core_->NextKey());
@@ -66,7 +68,7 @@ absl::StatusOr<Published> Session::Publish(const Prefix& prefix, std::span<const
 absl::StatusOr<FoundPrefix> Session::Lookup(const Prefix& prefix) {
   v1::LookupRequest request;
   request.set_session_id(id().ToString());
-  PrefixToProto(prefix, *request.mutable_prefix());
+  KVPOOL_RETURN_IF_ERROR(PrefixToProto(prefix, *request.mutable_prefix()));
   request.set_acquire(true);
   request.set_idempotency_key(core_->NextKey());
   v1::LookupResponse response;
@@ -81,7 +83,7 @@ absl::StatusOr<FoundPrefix> Session::Lookup(const Prefix& prefix) {
 absl::StatusOr<PrefixHint> Session::Peek(const Prefix& prefix) {
   v1::LookupRequest request;
   request.set_session_id(id().ToString());
-  PrefixToProto(prefix, *request.mutable_prefix());
+  KVPOOL_RETURN_IF_ERROR(PrefixToProto(prefix, *request.mutable_prefix()));
   v1::LookupResponse response;
   KVPOOL_RETURN_IF_ERROR(core_->Call(&Transport::Lookup, request, response));
   PrefixHint hint{.matched_tokens = response.matched_tokens(), .last_key = response.last_key()};
@@ -95,7 +97,7 @@ absl::StatusOr<AcquiredBlocks> Session::Acquire(const Prefix& prefix, uint32_t t
   const Duration wait = core_->ClampWait(options.wait);
   v1::AcquireRequest request;
   request.set_session_id(id().ToString());
-  PrefixToProto(prefix, *request.mutable_prefix());
+  KVPOOL_RETURN_IF_ERROR(PrefixToProto(prefix, *request.mutable_prefix()));
   request.set_total_blocks(total_blocks);
   request.set_max_new_blocks(options.max_new_blocks);
   if (wait > Duration::zero()) *request.mutable_wait() = DurationToProto(wait);

@@ -15,6 +15,7 @@
 #include "client/cli/text.h"
 #include "core/nearest_name.h"
 #include "core/status_macros.h"
+#include "core/utf8.h"
 
 namespace kvpool::cli {
 namespace {
@@ -39,6 +40,15 @@ absl::StatusOr<const Command*> FindCommand(absl::string_view name) {
                    "`kvpoolctl --help` lists them"));
 }
 
+// What is sent is UTF-8: the daemon would not understand anything else.
+absl::Status CheckText(std::span<const std::string> arguments) {
+  for (const std::string& argument : arguments) {
+    if (IsUtf8(argument)) continue;
+    return UsageError(absl::StrCat("argument \"", Printable(argument), "\" is not UTF-8"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFits(const Command& command, const CommandLine& line) {
   const size_t count = line.words.size() - 1;
   if (count < command.min_arguments || count > command.max_arguments) {
@@ -58,6 +68,7 @@ absl::Status CheckFits(const Command& command, const CommandLine& line) {
 
 absl::StatusOr<ExitCode> Run(std::span<const std::string> arguments, const Environment& environment,
                              absl::Time now, std::ostream& out) {
+  KVPOOL_RETURN_IF_ERROR(CheckText(arguments));
   KVPOOL_ASSIGN_OR_RETURN(CommandLine line, ParseCommandLine(arguments));
   if (!line.words.empty() && line.words.front() == kHelpWord) {
     line.words.erase(line.words.begin());

@@ -1,12 +1,11 @@
 #include "client/cli/json.h"
 
-#include <fstream>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include <google/protobuf/util/json_util.h>
 
+#include "client/cli/bounded_file.h"
 #include "client/cli/exit_code.h"
 #include "client/cli/text.h"
 #include "core/check.h"
@@ -17,22 +16,6 @@ namespace kvpool::cli {
 namespace {
 
 constexpr size_t kMaxSpecBytes = size_t{1} << 20;
-
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string content(kMaxSpecBytes + 1, '\0');
-  file.read(content.data(), static_cast<std::streamsize>(content.size()));
-  // Reading to the end sets failbit beside eofbit; a directory sets badbit, a missing file none.
-  if (!file.eof() || file.bad()) {
-    if (file.good()) {
-      return UsageError(
-          absl::StrCat("spec file ", Printable(path), " is longer than ", kMaxSpecBytes, " bytes"));
-    }
-    return UsageError(absl::StrCat("cannot read spec file ", Printable(path)));
-  }
-  content.resize(static_cast<size_t>(file.gcount()));
-  return content;
-}
 
 // JSON of a spec begins with a brace.
 bool LooksLikePath(absl::string_view text) {
@@ -56,7 +39,7 @@ absl::StatusOr<v1::PoolSpec> ReadSpec(absl::string_view text) {
   std::string json(text);
   const bool is_file = absl::ConsumePrefix(&text, "@");
   if (is_file) {
-    KVPOOL_ASSIGN_OR_RETURN(json, ReadFile(std::string(text)));
+    KVPOOL_ASSIGN_OR_RETURN(json, ReadBounded(std::string(text), "spec file", kMaxSpecBytes));
   }
   v1::PoolSpec spec;
   const absl::Status status = ParseJson(json, spec);

@@ -1,6 +1,5 @@
 #include "client/cli/prefix_commands.h"
 
-#include <fstream>
 #include <iostream>
 #include <span>
 #include <string>
@@ -9,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
+#include "client/cli/bounded_file.h"
 #include "client/cli/connection.h"
 #include "client/cli/json.h"
 #include "client/cli/table.h"
@@ -22,17 +22,9 @@ namespace {
 constexpr size_t kMaxTokenBytes = size_t{8} << 20;
 
 absl::StatusOr<std::string> ReadTokenText(const std::string& path) {
-  std::ifstream file;
-  if (path != "-") file.open(path, std::ios::binary);
-  std::istream& input = path == "-" ? std::cin : file;
-  std::string content(kMaxTokenBytes + 1, '\0');
-  input.read(content.data(), static_cast<std::streamsize>(content.size()));
-  if (!input.eof() || input.bad()) {
-    return UsageError(absl::StrCat(input.good() ? "too long, over 8 MiB: " : "cannot be read: ",
-                                   Printable(path)));
-  }
-  content.resize(static_cast<size_t>(input.gcount()));
-  return content;
+  constexpr absl::string_view kWhat = "token file";
+  return path == "-" ? ReadBounded(std::cin, "-", kWhat, kMaxTokenBytes)
+                     : ReadBounded(path, kWhat, kMaxTokenBytes);
 }
 
 std::string LookupText(const v1::LookupResponse& response, size_t token_count) {

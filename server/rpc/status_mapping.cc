@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/error.h"
+#include "core/utf8.h"
 
 namespace kvpool::server {
 namespace {
@@ -19,24 +20,6 @@ static_assert(static_cast<int>(absl::StatusCode::kFailedPrecondition) ==
 static_assert(static_cast<int>(Reason::kDeviceFailed) ==
               static_cast<int>(v1::ErrorDetail::REASON_DEVICE_FAILED));
 
-// The size of the character that `text` begins with; 0 where it begins with none.
-size_t CharacterSize(absl::string_view text) {
-  const auto byte = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t size = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < size) return 0;
-  for (size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates, and what is beyond U+10FFFF.
-  if (first == 0xE0 && byte(1) < 0xA0) return 0;
-  if (first == 0xED && byte(1) >= 0xA0) return 0;
-  if (first == 0xF0 && byte(1) < 0x90) return 0;
-  if (first == 0xF4 && byte(1) >= 0x90) return 0;
-  return size;
-}
-
 bool IsControl(absl::string_view character) {
   const auto first = static_cast<uint8_t>(character[0]);
   if (character.size() == 1) return first < 0x20 || first == 0x7F;
@@ -49,7 +32,7 @@ std::string SafeMessage(absl::string_view message) {
   std::string safe;
   size_t cut_at = 0;  // Where "..." still fits.
   while (!message.empty()) {
-    const size_t size = CharacterSize(message);
+    const size_t size = Utf8CharacterSize(message);
     const absl::string_view character = message.substr(0, size == 0 ? 1 : size);
     message.remove_prefix(character.size());
     const bool is_shown = size != 0 && !IsControl(character);

@@ -126,6 +126,8 @@ TEST_CASE("A command line that is wrong exits with 2 and says why, without a dae
   refused({"status", "--spec={}"}, "status takes no --spec");
   refused({"plan", "--release_claims"}, "plan takes no --release_claims");
   refused({"status", "--bogus"}, "there is no option --bogus");
+  refused({"pools", "caf\xE9"}, "argument \"caf\\xe9\" is not UTF-8");
+  refused({"create-pool", "--spec={\"name\": \"\xFF\"}"}, "is not UTF-8");
   refused({"status", "--socket=tcp:1"}, "socket \"tcp:1\"");
 }
 

@@ -86,6 +86,20 @@ TEST_CASE("A prefix reaches the daemon with all that it is made of") {
   }
 }
 
+TEST_CASE("An adapter's name that is not UTF-8 is refused; a salt may be any bytes") {
+  Fixture fixture;
+  const auto session = fixture.Open();
+  const std::vector<uint32_t> tokens = {1, 2, 3, 4};
+  const Prefix named = {.tokens = tokens, .adapter = "l\xF8ra"};
+  const absl::Status status = session->Lookup(named).status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(status.message() == R"(adapter "l\xf8ra" is not UTF-8)");
+  CHECK(session->Peek(named).status() == status);
+  CHECK(session->Publish(named, {}).status() == status);
+  CHECK(session->Acquire(named, 1).status() == status);
+  CHECK(session->Peek({.tokens = tokens, .salt = "\xF8"}).ok());
+}
+
 TEST_CASE("Publish says what became findable, and names the known block of each duplicate") {
   Fixture fixture;
   const std::vector<BlockRef> known = PublishBefore(fixture, Tokens(2));

@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "absl/strings/match.h"
 
 #include "core/error.h"
 #include "tests/support/catch.h"
@@ -37,6 +40,23 @@ TEST_CASE("A session opens attached, with what the daemon says of the pool") {
   CHECK(request.model_id() == "llama");
   CHECK(request.guaranteed_blocks() == 2);
   CHECK(request.join_session_id().empty());
+}
+
+TEST_CASE("A session's texts that are not UTF-8 are refused, with their names") {
+  Fixture fixture;
+  const std::vector<std::pair<SessionOptions, std::string>> cases = {
+      {{.pool = "\xE9"}, R"(pool "\xe9" is not UTF-8)"},
+      {{.pool = "p", .client_name = "caf\xE9"}, R"(client_name "caf\xe9" is not UTF-8)"},
+      {{.pool = "p", .expected_fingerprint = "\xFF"}, R"(expected_fingerprint "\xff" is not)"},
+      {{.pool = "p", .model_id = "\xC3"}, R"(model_id "\xc3" is not UTF-8)"},
+  };
+  for (const auto& [options, text] : cases) {
+    const absl::Status status = fixture.client.OpenSession(options).status();
+    CHECK(absl::IsInvalidArgument(status));
+    CAPTURE(status.message());
+    CHECK(absl::StrContains(status.message(), text));
+  }
+  CHECK(fixture.daemon.CallCount("OpenSession") == 0);
 }
 
 TEST_CASE("A session joins another by its id") {
