@@ -69,8 +69,8 @@ absl::StatusOr<std::shared_ptr<const Peer>> Admit(const PeerTable& peers,
   return peer;
 }
 
-absl::StatusOr<CallMemory> TakeMemory(const ServiceContext& context, const Peer& peer,
-                                      size_t bytes) {
+absl::StatusOr<CallMemory> TakeCallMemory(const ServiceContext& context, const Peer& peer,
+                                          size_t bytes) {
   MemoryBudget* const all = peer.role == v1::ROLE_OPERATOR ? nullptr : &context.call_memory;
   return CallMemory::Take(all, peer.process, bytes);
 }
@@ -84,8 +84,8 @@ absl::StatusOr<AdmittedCall> AdmitCall(const ServiceContext& context,
     AdmittedCall admitted;
     KVPOOL_ASSIGN_OR_RETURN(admitted.peer, Admit(context.peers, call, access));
     if (request_bytes + answer_bytes > kUncountedCallBytes) {
-      KVPOOL_ASSIGN_OR_RETURN(admitted.memory,
-                              TakeMemory(context, *admitted.peer, request_bytes + answer_bytes));
+      KVPOOL_ASSIGN_OR_RETURN(
+          admitted.memory, TakeCallMemory(context, *admitted.peer, request_bytes + answer_bytes));
     }
     return admitted;
   };

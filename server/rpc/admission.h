@@ -40,8 +40,8 @@ struct AdmittedCall {
 // Memory for `bytes` of a call of `peer`'s. What operators' calls take is not of what all may hold:
 // when others hold all of it, somebody must be able to see who, and to end them.
 // Errors: as CallMemory::Take.
-absl::StatusOr<CallMemory> TakeMemory(const ServiceContext& context, const Peer& peer,
-                                      size_t bytes);
+absl::StatusOr<CallMemory> TakeCallMemory(const ServiceContext& context, const Peer& peer,
+                                          size_t bytes);
 
 // As Admit, for a call whose answer, unread, may hold `answer_bytes`. The request of one that is
 // refused is not to be looked at again.

@@ -149,7 +149,7 @@ class PipelineStream final : public Reactor, public SessionStream {
     refusal_ = absl::OkStatus();
     const size_t bytes = RequestBytes(request_);
     if (bytes == 0) return;
-    auto memory = server::TakeMemory(context_, peer(), bytes);
+    auto memory = TakeCallMemory(context_, peer(), bytes);
     if (memory.ok()) {
       request_memory_ = *std::move(memory);
     } else {

@@ -78,7 +78,7 @@ class WriteBlocksReactor final : public Reactor {
   absl::Status TakeMemory() {
     const size_t bytes = RequestBytes(request_);
     if (bytes == 0) return absl::OkStatus();
-    KVPOOL_ASSIGN_OR_RETURN(memory_, server::TakeMemory(context_, *peer_, bytes));
+    KVPOOL_ASSIGN_OR_RETURN(memory_, TakeCallMemory(context_, *peer_, bytes));
     return absl::OkStatus();
   }
 
