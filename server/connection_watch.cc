@@ -172,14 +172,22 @@ void ConnectionWatch::Admit(size_t listener, UniqueFd fd) {
     is_full = counts_[listener] >= options_.max_connections;
   }
   if (is_full) {
-    SendGoAway(fd.get(), "too many connections");
-    spdlog::warn("event=connection_refused listener={} reason=too_many", LogText(source.address()));
+    TurnAway(listener, fd, "too many connections");
     return;
   }
   absl::StatusOr<std::shared_ptr<const Process>> process = processes_.FromSocket(fd.get());
   if (!process.ok()) {
     spdlog::warn("event=connection_refused listener={} message={}", LogText(source.address()),
                  LogText(process.status().message()));
+    return;
+  }
+  {
+    const MutexLock lock(mutex_);
+    const auto count = process_counts_.find({listener, (*process)->id()});
+    is_full = count != process_counts_.end() && count->second >= options_.max_process_connections;
+  }
+  if (is_full) {
+    TurnAway(listener, fd, "too many connections of this process");
     return;
   }
   const std::string& tenant = source.spec().tenant;
@@ -202,6 +210,12 @@ void ConnectionWatch::Admit(size_t listener, UniqueFd fd) {
   options_.adopt(fd.Release());
 }
 
+void ConnectionWatch::TurnAway(size_t listener, const UniqueFd& fd, absl::string_view reason) {
+  SendGoAway(fd.get(), reason);
+  spdlog::warn("event=connection_refused listener={} message={}",
+               LogText(listeners_[listener]->address()), LogText(reason));
+}
+
 UniqueFd ConnectionWatch::Renumber(UniqueFd fd) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     UniqueFd renumbered(fcntl(fd.get(), F_DUPFD_CLOEXEC, next_number_));
@@ -222,6 +236,7 @@ bool ConnectionWatch::Enter(size_t listener, const UniqueFd& fd, UniqueFd watch,
     const MutexLock lock(mutex_);
     if (!poller_->Add(watched, EPOLLRDHUP | EPOLLHUP, kConnectionBit | id).ok()) return false;
     ++counts_[listener];
+    ++process_counts_[{listener, peer->process->id()}];
     connections_.emplace(
         id,
         Connection{.watch = std::move(watch), .fd = fd.get(), .listener = listener, .peer = peer});
@@ -261,6 +276,9 @@ void ConnectionWatch::ForgetClosed() {
       // The copy keeps the socket, so no other can have become the same.
       if (IsSameSocket(it->second.watch.get(), it->second.fd)) return false;
       --counts_[it->second.listener];
+      const auto of_process =
+          process_counts_.find({it->second.listener, it->second.peer->process->id()});
+      if (--of_process->second == 0) process_counts_.erase(of_process);
       forgotten.push_back(std::move(it->second));
       connections_.erase(it);
       return true;

@@ -7,10 +7,12 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "core/ids.h"
 #include "core/mutex.h"
@@ -32,7 +34,9 @@ namespace kvpool::server {
 class ConnectionWatch {
  public:
   struct Options {
-    size_t max_connections = 0;  // Of one listener; further ones are turned away.
+    // Of one listener, of all processes and of each; further ones are turned away.
+    size_t max_connections = 0;
+    size_t max_process_connections = 0;
     // Gives gRPC a connected, non-blocking socket, which is gRPC's to close from then on.
     std::function<void(int fd)> adopt;
   };
@@ -74,6 +78,8 @@ class ConnectionWatch {
   void RunOnce();
   void Accept(size_t listener);
   void Admit(size_t listener, UniqueFd fd);
+  // Closes the connection, telling the client why.
+  void TurnAway(size_t listener, const UniqueFd& fd, absl::string_view reason);
   // Gives the connection a descriptor number that has not been used for long, where it can.
   UniqueFd Renumber(UniqueFd fd);
   // Hands the connection over. False, changing nothing, where it cannot be watched.
@@ -105,8 +111,10 @@ class ConnectionWatch {
   std::condition_variable_any stopped_;
   absl::flat_hash_map<uint64_t, Connection> connections_ ABSL_GUARDED_BY(mutex_);
   std::vector<size_t> counts_ ABSL_GUARDED_BY(mutex_);  // Of connections, by listener.
-  bool is_accepting_ ABSL_GUARDED_BY(mutex_) = true;    // Wanted.
-  bool has_listeners_ ABSL_GUARDED_BY(mutex_) = true;   // What is.
+  // The same of each process that has any.
+  absl::flat_hash_map<std::pair<size_t, ProcessId>, size_t> process_counts_ ABSL_GUARDED_BY(mutex_);
+  bool is_accepting_ ABSL_GUARDED_BY(mutex_) = true;   // Wanted.
+  bool has_listeners_ ABSL_GUARDED_BY(mutex_) = true;  // What is.
 
   std::jthread thread_;  // Last: it uses the others.
 };

@@ -199,6 +199,7 @@ absl::Status Daemon::Serve() {
       connections_,
       ConnectionWatch::Create(
           {.max_connections = fd_budget_.max_connections,
+           .max_process_connections = fd_budget_.max_process_connections,
            .adopt = [this](int fd) { grpc::AddInsecureChannelFromFd(server_.get(), fd); }},
           listeners, *processes_, peers_));
   {

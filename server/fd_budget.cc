@@ -37,7 +37,10 @@ absl::StatusOr<FdBudget> ShareFds(size_t fd_count, size_t listener_count, size_t
   const size_t connections = (fd_count - reserved) / connection_fds;
   // Connections of the fd sockets are short: a quarter is more than their share.
   const size_t max_fd_connections = std::min(kMaxFdConnections, connections / 4);
-  return FdBudget{.max_connections = std::min(kMaxConnections, connections - max_fd_connections),
+  const size_t max_connections = std::min(kMaxConnections, connections - max_fd_connections);
+  return FdBudget{.max_connections = max_connections,
+                  .max_process_connections = std::max(max_connections / kProcessShare,
+                                                      std::min(kMinConnections, max_connections)),
                   .max_fd_connections = max_fd_connections};
 }
 

@@ -8,8 +8,9 @@ namespace kvpool::server {
 
 // How many connections of each kind each listener can have, by the descriptors that there are.
 struct FdBudget {
-  size_t max_connections = 0;     // At most kMaxConnections.
-  size_t max_fd_connections = 0;  // At most kMaxFdConnections.
+  size_t max_connections = 0;          // At most kMaxConnections.
+  size_t max_process_connections = 0;  // Of these, of one process: an eighth, or kMinConnections.
+  size_t max_fd_connections = 0;       // At most kMaxFdConnections.
 };
 
 // Lets the process have as many descriptors as its hard limit allows, and returns how many that is.

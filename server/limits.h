@@ -31,6 +31,10 @@ inline constexpr uint32_t kMaxTokensPerCall = 1U << 20;
 inline constexpr size_t kMaxConnections = 2048;
 inline constexpr size_t kFdsPerConnection = 3;
 
+// One process may have this part of what all may: of a listener's connections, of a pool's
+// sessions, of the memory for calls.
+inline constexpr size_t kProcessShare = 8;
+
 // Connections of one fd socket; one more ends another of who has most. Each lives for a few
 // packets.
 inline constexpr size_t kMaxFdConnections = 256;
@@ -48,7 +52,7 @@ inline constexpr int kMaxConcurrentStreams = 1024;
 // What requests and unread answers may hold, of a process's calls in progress and of all: some 25
 // of the longest requests that wait, or 128 streams that are not read; and 8 processes such.
 inline constexpr size_t kMaxProcessCallBytes = 256 << 20;
-inline constexpr size_t kMaxCallBytes = size_t{2} << 30;
+inline constexpr size_t kMaxCallBytes = kProcessShare * kMaxProcessCallBytes;
 
 // Threads for gRPC's synchronous services: reflection, a thread a stream.
 inline constexpr int kMaxReflectionThreads = 8;

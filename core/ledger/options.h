@@ -11,7 +11,8 @@ namespace kvpool {
 // its edge, never a crash.
 struct LedgerLimits {
   uint32_t max_blocks_per_call = 65'536;
-  uint32_t max_sessions = 16'384;  // Ended ones that still claim count too. At most 65,535.
+  uint32_t max_sessions = 16'384;         // Ended ones that still claim count too. At most 65,535.
+  uint32_t max_process_sessions = 2'048;  // Of those, of one process.
   uint32_t max_waiting_calls = 16'384;
   // Blocks to release and keys of prefixes, of all waiting calls together.
   uint32_t max_named_blocks = 1U << 20;

@@ -61,6 +61,11 @@ absl::Status SessionDesk::CheckOpen(const OpenSessionCall& call, TimePoint now) 
         absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
         absl::StrCat(options.limits.max_sessions, " sessions are open or still claim blocks"));
   }
+  if (state_.sessions.count(call.process) >= options.limits.max_process_sessions) {
+    return MakeError(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit},
+                     absl::StrCat("the process has ", options.limits.max_process_sessions,
+                                  " sessions in this pool, the most that one may have"));
+  }
   const auto is_short = [&] {
     return state_.references.unfilled_guarantees() + guarantee >
            state_.references.blocks().obtainable_count();

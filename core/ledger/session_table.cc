@@ -166,6 +166,11 @@ void SessionTable::AddProcess(Session& session, ProcessId process) {
   UpdateParent(session);
 }
 
+size_t SessionTable::count(ProcessId process) const {
+  const auto found = by_process_.find(process);
+  return found == by_process_.end() ? 0 : found->second.size();
+}
+
 std::vector<SessionId> SessionTable::DropProcess(ProcessId process, TimePoint now) {
   std::vector<SessionId> ids;
   const auto found = by_process_.find(process);

@@ -58,6 +58,8 @@ class SessionTable {
 
   // 0 is no process.
   void AddProcess(Session& session, ProcessId process);
+  // How many sessions have the process.
+  size_t count(ProcessId process) const;
   // Takes the process out of its sessions and returns those, the oldest first.
   std::vector<SessionId> DropProcess(ProcessId process, TimePoint now);
   // Tells the session's parent whether it has processes to claim for, after `is_vouched` changed.

@@ -168,8 +168,8 @@ TEST_CASE("A repeat of a call that still waits takes its place") {
   node.CheckAllIsBack();
 }
 
-TEST_CASE("One session more than there may be is refused as LIMIT, and the others live") {
-  constexpr size_t kMaxSessions = 16'384;
+TEST_CASE("One session more than a process may have is refused as LIMIT, and the others live") {
+  constexpr size_t kMaxSessions = 2'048;
   Node node(/*num_blocks=*/4);
   const auto client = node.Connect();
   v1::OpenSessionRequest request;

@@ -32,6 +32,7 @@ RunOptions SmallPool(uint32_t num_blocks) {
   return {.ledger = {.num_blocks = num_blocks,
                      .limits = {.max_blocks_per_call = 12,
                                 .max_sessions = 9,
+                                .max_process_sessions = 4,
                                 .max_waiting_calls = 4,
                                 .max_idempotency_keys = 3,
                                 .max_references_per_block = 7,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace kvpool::test {
 namespace {
@@ -54,6 +55,13 @@ Verdicts CheckOpen(const ModelState& state, const OpenSessionCall& call) {
     add(Error(absl::StatusCode::kInvalidArgument));
   }
   if (state.sessions.size() >= state.options.limits.max_sessions) {
+    add(Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit}));
+  }
+  const auto has_process = [&](const auto& entry) {
+    return entry.second.processes.contains(call.process);
+  };
+  const auto of_process = std::ranges::count_if(state.sessions, has_process);
+  if (std::cmp_greater_equal(of_process, state.options.limits.max_process_sessions)) {
     add(Error(absl::StatusCode::kResourceExhausted, {.reason = Reason::kLimit}));
   }
   if (guarantee > 0 && guarantee + state.Promised() > state.CountRoom()) {

@@ -170,6 +170,18 @@ TEST_CASE("Ledger opens at most max_sessions, ended ones that still claim includ
   f.Open(3);
 }
 
+TEST_CASE("Ledger lets one process have max_process_sessions; others open theirs") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/1);
+  options.limits.max_process_sessions = 2;
+  LedgerFixture f(options);
+  const SessionId a = f.Open(1);
+  f.Open(2);
+  CheckError(f.TryOpen(3).status(), absl::StatusCode::kResourceExhausted, Reason::kLimit);
+  f.Open(3, {.process = ProcessId{static_cast<uint64_t>(kProcess) + 1}});
+  REQUIRE(f.Close(a).ok());
+  f.Open(4);
+}
+
 // Field cases 96 and 100.
 TEST_CASE("Ledger tells two sessions apart that say the same of themselves") {
   LedgerFixture f(/*num_blocks=*/2);

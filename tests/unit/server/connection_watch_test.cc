@@ -10,6 +10,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/server/connected_child.h"
 #include "tests/unit/server/socket_client.h"
 
 namespace kvpool::server {
@@ -40,11 +41,21 @@ class Adopter {
   std::deque<UniqueFd> fds_;
 };
 
+// What comes on it, in one piece, which it waits for.
+std::string ReadAnswer(const UniqueFd& fd) {
+  std::string answer(256, '\0');
+  const ssize_t size = recv(fd.get(), answer.data(), answer.size(), 0);
+  REQUIRE(size > 0);
+  answer.resize(static_cast<size_t>(size));
+  return answer;
+}
+
 struct Fixture {
-  explicit Fixture(size_t max_connections = 100) {
-    auto made =
-        ConnectionWatch::Create({.max_connections = max_connections, .adopt = adopter.Callback()},
-                                {worker.get(), inspector.get()}, *processes, peers);
+  explicit Fixture(size_t max_connections = 100, size_t max_process_connections = 100) {
+    auto made = ConnectionWatch::Create({.max_connections = max_connections,
+                                         .max_process_connections = max_process_connections,
+                                         .adopt = adopter.Callback()},
+                                        {worker.get(), inspector.get()}, *processes, peers);
     REQUIRE(made.ok());
     watch = *std::move(made);
     watch->Begin();
@@ -157,11 +168,7 @@ TEST_CASE("A connection over the limit is turned away with the reason, and the o
   const UniqueFd second = ConnectTo(f.directory.File("worker"), SOCK_STREAM);
   const UniqueFd second_end = f.adopter.Take();
   const UniqueFd third = ConnectTo(f.directory.File("worker"), SOCK_STREAM);
-  std::string answer(256, '\0');
-  const ssize_t size = recv(third.get(), answer.data(), answer.size(), 0);
-  REQUIRE(size > 0);
-  answer.resize(static_cast<size_t>(size));
-  CHECK(absl::StrContains(answer, "too many connections"));
+  CHECK(absl::StrContains(ReadAnswer(third), "too many connections"));
   CHECK(ReadsEnd(third.get()));
   CHECK(f.watch->connection_count() == 2);
 
@@ -173,6 +180,31 @@ TEST_CASE("A connection over the limit is turned away with the reason, and the o
   first.Reset();
   first_end.Reset();
   REQUIRE(test::Eventually([&] { return f.watch->connection_count() == 2; }));
+  const UniqueFd fourth = ConnectTo(f.directory.File("worker"), SOCK_STREAM);
+  CHECK(f.adopter.Take().is_valid());
+}
+
+TEST_CASE("A process that has its share of connections is turned away, and others come in") {
+  Fixture f(/*max_connections=*/100, /*max_process_connections=*/2);
+  UniqueFd first = ConnectTo(f.directory.File("worker"), SOCK_STREAM);
+  UniqueFd first_end = f.adopter.Take();
+  const UniqueFd second = ConnectTo(f.directory.File("worker"), SOCK_STREAM);
+  const UniqueFd second_end = f.adopter.Take();
+  const UniqueFd third = ConnectTo(f.directory.File("worker"), SOCK_STREAM);
+  CHECK(absl::StrContains(ReadAnswer(third), "too many connections of this process"));
+  CHECK(ReadsEnd(third.get()));
+
+  // Its share of another listener's is apart, and another process has one of its own.
+  const UniqueFd inspecting = ConnectTo(f.directory.File("inspector"), SOCK_STREAM);
+  const UniqueFd inspecting_end = f.adopter.Take();
+  const pid_t child = ConnectChild(f.directory.File("worker"));
+  const UniqueFd child_end = f.adopter.Take();
+  CHECK(f.Find(child_end)->process->pid() == child);
+  Kill(child);
+
+  first.Reset();
+  first_end.Reset();
+  REQUIRE(test::Eventually([&] { return f.watch->connection_count() == 3; }));
   const UniqueFd fourth = ConnectTo(f.directory.File("worker"), SOCK_STREAM);
   CHECK(f.adopter.Take().is_valid());
 }

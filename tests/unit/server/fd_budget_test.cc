@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 
 #include "server/limits.h"
@@ -20,6 +22,7 @@ TEST_CASE("Descriptors without end give every listener as many connections as it
     const auto budget = ShareFds(fd_count, 2, 10);
     REQUIRE(budget.ok());
     CHECK(budget->max_connections == kMaxConnections);
+    CHECK(budget->max_process_connections == kMaxConnections / 8);
     CHECK(budget->max_fd_connections == kMaxFdConnections);
   }
 }
@@ -31,6 +34,8 @@ TEST_CASE("Fewer descriptors are shared, and all connections together never take
     REQUIRE(budget.ok());
     REQUIRE(budget->max_fd_connections >= 2);
     REQUIRE(budget->max_connections >= 2 * budget->max_fd_connections);
+    REQUIRE(budget->max_process_connections >= std::min<size_t>(budget->max_connections, 8));
+    REQUIRE(budget->max_process_connections <= budget->max_connections);
     const size_t connections = budget->max_connections + budget->max_fd_connections;
     REQUIRE(kSpareFds + 10 + 2 * kFdsPerConnection * connections <= fd_count);
   }

@@ -16,6 +16,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temp_dir.h"
+#include "tests/unit/server/connected_child.h"
 #include "tests/unit/server/socket_client.h"
 
 namespace kvpool::server {
@@ -64,25 +65,6 @@ class Meeting {
   test::TempDir directory_;
   SocketFile listener_;
 };
-
-// A child that connects to `path`, runs `then` and waits to be killed. The caller waits for it.
-pid_t ConnectChild(
-    const std::string& path, const std::function<void()>& then = [] {}) {
-  const pid_t child = fork();
-  if (child == 0) {
-    // A test that fails leaves nobody behind, who would hold its output open.
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const UniqueFd fd = ConnectTo(path, SOCK_STREAM);
-    then();
-    while (true) pause();
-  }
-  return child;
-}
-
-void Kill(pid_t child) {
-  kill(child, SIGKILL);
-  REQUIRE(waitpid(child, nullptr, 0) == child);
-}
 
 std::unique_ptr<ProcessTable> MakeTable(Gone& gone, bool use_pidfd = true,
                                         Duration delay = Duration::zero()) {
