@@ -173,19 +173,12 @@ absl::Status CacheDesk::CheckEvict(const Session& session, std::span<const Block
   absl::flat_hash_map<BlockId, uint32_t> listed_children;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const BlockId block = blocks[i].block;
-    const BlockRecord& record = references.blocks().record(block);
-    const bool is_findable = cache.is_findable(block);
-    if (is_findable && record.tenant != session.tenant) {
+    if (!IsFindable(blocks[i])) continue;
+    if (references.blocks().record(block).tenant != session.tenant) {
       return BlockError(absl::StatusCode::kPermissionDenied, Reason::kUnspecified, i, block,
                         "is another tenant's");
     }
-    if (blocks[i].generation != Generation{} &&
-        blocks[i].generation != Generation{record.generation}) {
-      return BlockError(absl::StatusCode::kFailedPrecondition, Reason::kStaleBlock, i, block,
-                        absl::StrCat("is at generation ", record.generation, ", not ",
-                                     static_cast<uint64_t>(blocks[i].generation)));
-    }
-    if (is_findable && listed.insert(block).second) ++listed_children[cache.parent(block)];
+    if (listed.insert(block).second) ++listed_children[cache.parent(block)];
   }
   for (size_t i = 0; i < blocks.size(); ++i) {
     const BlockId block = blocks[i].block;
@@ -201,12 +194,19 @@ absl::Status CacheDesk::CheckEvict(const Session& session, std::span<const Block
   return absl::OkStatus();
 }
 
+bool CacheDesk::IsFindable(const BlockRef& ref) const {
+  const References& references = state_.references;
+  if (!references.cache().is_findable(ref.block)) return false;
+  const Generation generation{references.blocks().record(ref.block).generation};
+  return ref.generation == Generation{} || ref.generation == generation;
+}
+
 EvictAnswer CacheDesk::EvictListed(const Session& session, std::span<const BlockRef> blocks,
                                    TimePoint now) {
   PrefixCache& cache = state_.references.cache();
   absl::flat_hash_set<BlockId> listed;
   for (const BlockRef& ref : blocks) {
-    if (cache.is_findable(ref.block)) listed.insert(ref.block);
+    if (IsFindable(ref)) listed.insert(ref.block);
   }
   EvictAnswer answer;
   answer.blocks.reserve(listed.size());

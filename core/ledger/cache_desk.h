@@ -38,6 +38,8 @@ class CacheDesk {
   absl::Status CheckPublish(const Session& session, const PublishCall& call);
   absl::Status CheckEntry(const Session& session, const PublishCall& call, size_t index) const;
   absl::Status CheckEvict(const Session& session, std::span<const BlockRef> blocks);
+  // Whether what `ref` names is findable, and still the same.
+  bool IsFindable(const BlockRef& ref) const;
   EvictAnswer EvictListed(const Session& session, std::span<const BlockRef> blocks, TimePoint now);
   EvictAnswer EvictCount(const Session& session, uint32_t count, TimePoint now);
 

@@ -202,11 +202,9 @@ std::string CacheModel::EvictListed(size_t session, const std::vector<BlockRef>&
                                     std::set<uint32_t>& evicted) {
   for (const BlockRef& ref : refs) {
     const ModelBlock& block = blocks_[IdOf(ref)];
-    if (block.is_findable && block.tenant != sessions_.at(session).tenant) {
-      return "PERMISSION_DENIED UNSPECIFIED";
-    }
-    if (IsStale(ref, block)) return "FAILED_PRECONDITION STALE_BLOCK";
-    if (block.is_findable) evicted.insert(IdOf(ref));
+    if (!block.is_findable || IsStale(ref, block)) continue;
+    if (block.tenant != sessions_.at(session).tenant) return "PERMISSION_DENIED UNSPECIFIED";
+    evicted.insert(IdOf(ref));
   }
   for (const uint32_t id : evicted) {
     for (const auto& [key, child] : findable_) {

@@ -64,12 +64,11 @@ Verdicts CheckLookup(const ModelState& state, const LookupCall& call,
 Verdicts CheckEvict(const ModelState& state, const EvictCall& call, std::set<uint32_t>* listed) {
   for (size_t i = 0; i < call.blocks.size(); ++i) {
     const uint32_t block = ToIndex(call.blocks[i].block);
-    if (state.IsFindable(block) &&
-        absl::string_view(state.blocks[block].tenant) != call.caller.tenant) {
+    if (!state.IsFindable(block) || IsStale(state, call.blocks[i])) continue;
+    if (absl::string_view(state.blocks[block].tenant) != call.caller.tenant) {
       return Error(absl::StatusCode::kPermissionDenied);
     }
-    if (IsStale(state, call.blocks[i])) return Wrong(Reason::kStaleBlock, i, block);
-    if (state.IsFindable(block)) listed->insert(block);
+    listed->insert(block);
   }
   for (size_t i = 0; i < call.blocks.size(); ++i) {
     const uint32_t block = ToIndex(call.blocks[i].block);
