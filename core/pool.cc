@@ -22,6 +22,7 @@ LedgerOptions MakeLedgerOptions(const PoolOptions& options, TimePoint now) {
           FindPolicy(options.layout.spec.eviction_policy).value_or(EvictionPolicyName::kLearned),
       .trace = options.trace,
       .claim_grace = options.claim_grace,
+      .before_first_generation = options.before_first_generation,
       // So that no number is one of a pool before it: a change takes more than a nanosecond.
       .before_first_change = static_cast<uint64_t>(now.time_since_epoch().count()),
       .limits = options.limits};

@@ -1,6 +1,7 @@
 #include "server/pool_registry.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -60,6 +61,13 @@ void LogCreated(const PoolLayout& layout) {
   spdlog::info("event=pool_created pool={} blocks={} layers={} block_bytes={} total_gib={}{}",
                layout.spec.name, layout.num_blocks, layout.layers.size(), layout.block_bytes,
                GibText(RequiredBytes(layout)), mixed);
+}
+
+// More than any generation of an earlier pool: none of a block's owners has had it for less than a
+// microsecond.
+uint64_t MicrosecondsSince1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
 // Who is in the way of deleting the pool.
@@ -147,7 +155,8 @@ absl::StatusOr<std::shared_ptr<Pool>> PoolRegistry::Allocate(const PoolLayout& l
   const PoolOptions options{.layout = layout,
                             .limits = options_.limits,
                             .trace = options_.trace,
-                            .claim_grace = Duration::zero()};
+                            .claim_grace = Duration::zero(),
+                            .before_first_generation = MicrosecondsSince1970()};
   return Pool::Create(options, devices, options_.clock, observer_);
 }
 

@@ -8,7 +8,8 @@ namespace kvpool {
 
 const BlockRecord BlockTable::kUntouched = {};
 
-BlockTable::BlockTable(uint32_t num_blocks) : num_blocks_(num_blocks) {
+BlockTable::BlockTable(uint32_t num_blocks, uint64_t before_first_generation)
+    : num_blocks_(num_blocks), before_first_generation_(before_first_generation) {
   KVPOOL_CHECK(num_blocks > 0);
   // Address space alone: pages come as blocks are taken for the first time.
   records_.reserve(num_blocks);
@@ -22,6 +23,7 @@ BlockId BlockTable::Take() {
     index = static_cast<uint32_t>(records_.size());
     KVPOOL_CHECK(index < num_blocks_);
     records_.emplace_back();
+    records_.back().generation = before_first_generation_;
   }
   BlockRecord& record = records_[index];
   ++record.generation;

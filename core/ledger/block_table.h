@@ -28,7 +28,7 @@ struct BlockRecord {
     kFindable = 32,  // The cache has a reference to it. Only of sealed ones.
   };
 
-  uint64_t generation = 0;
+  uint64_t generation = 0;  // 0: never taken.
   Holder first;             // Of a free block, `next` is the free block under it, as a number.
   uint32_t references = 0;  // Of sessions.
   TenantSlot tenant = kNoTenant;  // Whose it is, or was last.
@@ -48,7 +48,8 @@ static_assert(sizeof(BlockRecord) == 40);
 // taken are not made yet, so that opening a pool costs nothing.
 class BlockTable {
  public:
-  explicit BlockTable(uint32_t num_blocks);
+  // A block's first generation is the one after `before_first_generation`.
+  explicit BlockTable(uint32_t num_blocks, uint64_t before_first_generation = 0);
 
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;
@@ -79,6 +80,10 @@ class BlockTable {
   uint32_t most_references() const { return most_references_; }
   // Whether the block was ever taken: those that were not have no record to change.
   bool has_record(BlockId block) const { return ToIndex(block) < records_.size(); }
+  // Whether the block, which was taken, is in the hands of its first owner.
+  bool is_first_owner(BlockId block) const {
+    return record(block).generation == before_first_generation_ + 1;
+  }
   // A hint that the block's record is looked at soon. Requires that it was ever taken.
   void Prefetch(BlockId block) const { __builtin_prefetch(&records_[ToIndex(block)]); }
   BlockRecord& mutable_record(BlockId block) { return records_[ToIndex(block)]; }
@@ -115,6 +120,7 @@ class BlockTable {
   void NoteWatched(BlockId block, BlockRecord& record);
 
   const uint32_t num_blocks_;
+  const uint64_t before_first_generation_;
   std::vector<BlockRecord> records_;  // Of the blocks ever taken.
   uint32_t free_top_ = UINT32_MAX;    // The block freed last.
   uint32_t held_count_ = 0;

@@ -40,7 +40,9 @@ struct LedgerOptions {
   bool trace = false;
   // How long after its last process is gone a session's claims end.
   Duration claim_grace{};
-  uint64_t before_first_change = 0;  // Changes to prefixes are numbered from the next on.
+  // Blocks' generations, and the numbers of changes to prefixes, begin after these.
+  uint64_t before_first_generation = 0;
+  uint64_t before_first_change = 0;
   LedgerLimits limits{};
 };
 

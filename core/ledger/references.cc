@@ -44,7 +44,7 @@ References::References(const LedgerOptions& options, TenantTable& tenants)
     : max_references_(options.limits.max_references_per_block),
       max_sharers_(options.limits.max_sharers),
       tenants_(tenants),
-      blocks_(options.num_blocks),
+      blocks_(options.num_blocks, options.before_first_generation),
       holders_(blocks_),
       cache_(options, blocks_, tenants) {
   if (options.trace) trace_ = std::make_unique<BlockTrace>();
@@ -183,8 +183,8 @@ BlockRef References::Take(Session& session, Fill fill, FillPlan& plan, const Cau
   BlockRecord& record = blocks_.mutable_record(block);
   const TenantSlot last = record.tenant;
   // A block that nobody ever had is as the device gave it: zero.
-  const bool is_foreign =
-      (last != session.tenant && record.generation > 1) || record.has(BlockRecord::kUnknown);
+  const bool is_foreign = (last != session.tenant && !blocks_.is_first_owner(block)) ||
+                          record.has(BlockRecord::kUnknown);
   tenants_.TakeBlock(session.tenant, last);
   record.tenant = session.tenant;
   CountHeld(session, holders_.Add(block, session.slot, 1, session.held));

@@ -32,6 +32,9 @@ struct PoolOptions {
   LedgerLimits limits;
   bool trace = false;
   Duration claim_grace{};
+  // As LedgerOptions'. Above every generation of pools that were there before, a dead daemon's too:
+  // else what names a block of theirs could name one of this pool.
+  uint64_t before_first_generation = 0;
 };
 
 // Bytes of a block on their way to or from a client.

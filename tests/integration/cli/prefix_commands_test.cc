@@ -12,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include <google/protobuf/util/json_util.h>
 
-#include "tests/integration/prefix/prefix_user.h"
+#include "tests/integration/support/prefix_user.h"
 #include "tests/integration/support/node.h"
 #include "tests/support/catch.h"
 #include "tests/support/child_process.h"

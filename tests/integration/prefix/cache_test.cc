@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/integration/prefix/prefix_user.h"
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/prefix_user.h"
 #include "tests/support/catch.h"
 
 namespace kvpool::test {
@@ -183,6 +183,54 @@ TEST_CASE("A publish of a session that is gone publishes nothing") {
   PrefixUser next(*client);
   CHECK(next.Find(BlocksOf({1})).empty());
   CHECK(next.session().Close().ok());
+  Leave(node);
+}
+
+// Field cases 15 and 16.
+TEST_CASE("A beginning that two sequences share is cached once, and counted once") {
+  Node node(/*num_blocks=*/8);
+  RawClient* const client = node.Connect();
+  PrefixUser first(*client);
+  PrefixUser second(*client);
+  first.PublishNew(BlocksOf({1, 2, 3}));
+  const auto acquired = second.TryAcquire(BlocksOf({1, 2, 9}), 3);
+  REQUIRE(Said(acquired) == "OK");
+  CHECK(acquired->matched_blocks() == 2);
+  REQUIRE(Said(second.TryPublish(BlocksOf({1, 2, 9}), acquired->blocks())) == "OK");
+  CHECK(node.Pool().held_blocks() == 4);
+  CHECK(first.session().Close().ok());
+  CHECK(node.Pool().held_blocks() == 3);
+  CHECK(node.Pool().cached_blocks() == 1);
+  CHECK(second.session().Close().ok());
+  CHECK(node.Pool().cached_blocks() == 4);
+  CHECK(node.FreeBlocks() == 4);
+  Leave(node);
+}
+
+// Field case 13.
+TEST_CASE("A block that is evicted while it is held stays its holder's, bytes and all") {
+  Node node(/*num_blocks=*/4);
+  RawClient* const client = node.Connect();
+  PrefixUser holder(*client);
+  PrefixUser other(*client);
+  const v1::Blocks block = *holder.session().Alloc(1);
+  const std::string bytes(64, '\x5A');
+  REQUIRE(Said(holder.session().Write(block.block_ids(0), 0, v1::SIDE_K, 0, bytes)) == "OK");
+  REQUIRE(Said(holder.TryPublish(BlocksOf({1}), block)) == "OK");
+  const auto evicted = other.TryEvict(0, block);
+  REQUIRE(Said(evicted) == "OK");
+  CHECK(evicted->block_ids_size() == 1);
+  CHECK(evicted->freed() == 0);
+  CHECK(other.Find(BlocksOf({1})).empty());
+  const v1::Blocks rest = *other.session().AllocUpTo(4);
+  CHECK(rest.block_ids_size() == 3);
+  REQUIRE(Said(other.session().Fill(rest, v1::FILL_POISON)) == "OK");
+  const auto pieces = holder.session().Read(block);
+  REQUIRE(Said(pieces) == "OK");
+  CHECK(pieces->front().data().substr(0, bytes.size()) == bytes);
+  CHECK(holder.session().DecRef(block)->freed() == 1);
+  CHECK(holder.session().Close().ok());
+  CHECK(other.session().Close().ok());
   Leave(node);
 }
 

@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/integration/prefix/prefix_user.h"
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/prefix_user.h"
 #include "tests/support/catch.h"
 
 namespace kvpool::test {
@@ -102,6 +102,7 @@ TEST_CASE("An image is part of the blocks that it overlaps, at its place, and of
   PrefixUser user(*client);
   const v1::Prefix plain = BlocksOf({1, 2, 3});
   user.PublishNew(WithImage(plain, "cat", 14, 6));  // In the first two blocks.
+  const v1::Blocks more = *user.session().Alloc(3);
   CHECK(user.Find(WithImage(plain, "cat", 14, 6)).size() == 3);
   CHECK(user.Find(plain).empty());
   CHECK(user.Find(WithImage(plain, "dog", 14, 6)).empty());
@@ -112,8 +113,9 @@ TEST_CASE("An image is part of the blocks that it overlaps, at its place, and of
         WithImage(WithImage(plain, "cat", 4, 4), "dog", 7, 4),
         WithImage(plain, std::string(65, 'x'), 1, 2)}) {
     CHECK(Said(user.TryLookup(wrong, /*acquire=*/true)) == "INVALID_ARGUMENT");
-    CHECK(Said(user.TryPublish(wrong, *user.session().Alloc(0))) == "INVALID_ARGUMENT");
+    CHECK(Said(user.TryPublish(wrong, more)) == "INVALID_ARGUMENT");
   }
+  CHECK(user.Find(plain).empty());
   CHECK(node.Pool().published_blocks() == 3);
   CHECK(user.session().Close().ok());
   Leave(node);

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "tests/integration/prefix/prefix_user.h"
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/prefix_user.h"
 #include "tests/support/catch.h"
 #include "tests/support/daemon_process.h"
 #include "tests/support/eventually.h"

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/integration/prefix/prefix_user.h"
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/prefix_user.h"
 #include "tests/support/catch.h"
 #include "tests/support/eventually.h"
 #include "tests/support/random.h"

@@ -8,8 +8,10 @@ namespace kvpool::test {
 
 namespace {
 
-std::vector<std::string> Arguments(const std::string& socket, std::optional<int> said_pid) {
-  std::vector<std::string> arguments = {KVPOOL_TEST_WORKER, socket};
+std::vector<std::string> Arguments(const std::string& socket, std::optional<int> said_pid,
+                                   std::vector<std::string> arguments) {
+  arguments.emplace_back(KVPOOL_TEST_WORKER);
+  arguments.push_back(socket);
   if (said_pid.has_value()) arguments.push_back(std::to_string(*said_pid));
   return arguments;
 }
@@ -17,8 +19,8 @@ std::vector<std::string> Arguments(const std::string& socket, std::optional<int>
 }  // namespace
 
 Worker::Worker(const std::string& socket, const std::string& pool, const std::string& name,
-               std::optional<int> said_pid)
-    : process_({.arguments = Arguments(socket, said_pid),
+               std::optional<int> said_pid, const std::vector<std::string>& wrapper)
+    : process_({.arguments = Arguments(socket, said_pid, wrapper),
                 .environment = {},
                 .stderr_path = "",
                 .uid = std::nullopt}) {

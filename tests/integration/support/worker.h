@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/support/child_process.h"
 
@@ -12,9 +13,10 @@ namespace kvpool::test {
 class Worker {
  public:
   // Of the daemon at that socket. With a session in the pool unless `pool` is empty. It says that
-  // its pid is `said_pid`, where there is one.
+  // its pid is `said_pid`, where there is one. `wrapper` is a command that runs it.
   explicit Worker(const std::string& socket, const std::string& pool = "p",
-                  const std::string& name = "worker", std::optional<int> said_pid = {});
+                  const std::string& name = "worker", std::optional<int> said_pid = {},
+                  const std::vector<std::string>& wrapper = {});
 
   // Gives it a command and waits for its answer; "(gone)" where it has ended instead.
   std::string Ask(const std::string& command);

@@ -33,6 +33,19 @@ TEST_CASE("BlockTable raises the generation each time that a block leaves FREE")
   CHECK(table.record(BlockId{0}).generation == 2);
 }
 
+TEST_CASE("BlockTable's generations begin after the one that it is given") {
+  BlockTable table(/*num_blocks=*/2, /*before_first_generation=*/1'000);
+  CHECK(table.record(BlockId{0}).generation == 0);
+  table.Take();
+  CHECK(table.record(BlockId{0}).generation == 1'001);
+  CHECK(table.is_first_owner(BlockId{0}));
+  table.DropReferences(BlockId{0}, 1);
+  table.Take();
+  CHECK(table.record(BlockId{0}).generation == 1'002);
+  CHECK_FALSE(table.is_first_owner(BlockId{0}));
+  CHECK(table.record(BlockId{1}).generation == 0);
+}
+
 TEST_CASE("BlockTable quarantines a block that loses its last reference while claimed") {
   BlockTable table(/*num_blocks=*/2);
   const BlockId block = table.Take();

@@ -53,6 +53,20 @@ TEST_CASE("Ledger zeroes what another tenant had last, and nothing else, by defa
   CHECK(f.AllocNow(a, {.count = 4}).blocks.size() == 4);
 }
 
+TEST_CASE("Ledger zeroes no block that nobody had yet, whatever its generations begin after") {
+  LedgerOptions options = OptionsOf(/*num_blocks=*/2);
+  options.before_first_generation = 1'000;
+  LedgerFixture f(options);
+  CHECK(AllocOf(f, 1, "acme", 1)[0].generation == Generation{1'001});
+  CloseOf(f, 1, "acme");
+  const SessionId other = f.Open(2, {.tenant = "other"});
+  f.ledger.TakeEvents();
+  REQUIRE(f.ledger.Alloc({.caller = {other, "other"}, .count = 2}, f.now).ok());
+  const auto needed = f.Take<FillNeeded>();
+  REQUIRE(needed.size() == 1);
+  CHECK(needed[0].zero == Blocks{BlockId{0}});
+}
+
 TEST_CASE("Ledger fills every block where the call or the pool asks for zero or poison") {
   LedgerOptions options = OptionsOf(/*num_blocks=*/4);
   options.fill_on_alloc = Fill::kPoison;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -63,12 +64,14 @@ class PrefixUser {
     return blocks;
   }
 
-  absl::StatusOr<v1::LookupResponse> TryLookup(const v1::Prefix& prefix, bool acquire) {
+  absl::StatusOr<v1::LookupResponse> TryLookup(
+      const v1::Prefix& prefix, bool acquire,
+      std::chrono::microseconds deadline = RawClient::kPatience) {
     v1::LookupRequest request;
     request.set_session_id(session_->id());
     *request.mutable_prefix() = prefix;
     request.set_acquire(acquire);
-    return client_.Lookup(request);
+    return client_.Lookup(request, deadline);
   }
   // The blocks found, as a hint.
   std::vector<uint32_t> Find(const v1::Prefix& prefix) {
