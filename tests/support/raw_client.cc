@@ -236,10 +236,11 @@ absl::StatusOr<v1::PublishResponse> RawClient::Publish(const v1::PublishRequest&
   return response;
 }
 
-absl::StatusOr<v1::LookupResponse> RawClient::Lookup(const v1::LookupRequest& request) {
+absl::StatusOr<v1::LookupResponse> RawClient::Lookup(const v1::LookupRequest& request,
+                                                     std::chrono::microseconds deadline) {
   v1::LookupResponse response;
   KVPOOL_RETURN_IF_ERROR(
-      Call(*stubs_->blocks, &v1::BlockService::Stub::Lookup, request, &response));
+      Call(*stubs_->blocks, &v1::BlockService::Stub::Lookup, request, &response, deadline));
   return response;
 }
 

@@ -59,7 +59,8 @@ class RawClient {
   absl::Status FillBlocks(const v1::FillBlocksRequest& request);
   absl::Status CopyBlocks(const v1::CopyBlocksRequest& request);
   absl::StatusOr<v1::PublishResponse> Publish(const v1::PublishRequest& request);
-  absl::StatusOr<v1::LookupResponse> Lookup(const v1::LookupRequest& request);
+  absl::StatusOr<v1::LookupResponse> Lookup(const v1::LookupRequest& request,
+                                            std::chrono::microseconds deadline = kPatience);
   absl::StatusOr<v1::AcquireResponse> Acquire(const v1::AcquireRequest& request);
   absl::StatusOr<v1::EvictResponse> Evict(const v1::EvictRequest& request);
   // The pieces, in order, until the end.

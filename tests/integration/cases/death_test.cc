@@ -229,6 +229,37 @@ TEST_CASE(
   node.CheckAllIsBack();
 }
 
+// Field cases 111 and 112.
+TEST_CASE("Workers in containers of their own share bytes, and one that is killed leaves nothing") {
+  const std::vector<std::string> container = {"/usr/bin/unshare", "--mount",     "--ipc", "--pid",
+                                              "--fork",           "--kill-child"};
+  {
+    std::vector<std::string> arguments = container;
+    arguments.emplace_back("/bin/true");
+    ChildProcess probe(
+        {.arguments = arguments, .environment = {}, .stderr_path = "/dev/null", .uid = {}});
+    if (probe.Wait() != 0) return;  // Not root, or not permitted.
+  }
+  Node node(/*num_blocks=*/8);
+  // Each is process 1 of its own, and sees no other.
+  Worker writer(node.daemon().worker_socket(), "p", "writer", {}, container);
+  Worker reader(node.daemon().worker_socket(), "p", "reader", {}, container);
+  const std::vector<std::string> refs = Refs(writer.Ask("alloc 2"));
+  REQUIRE(refs.size() == 2);
+  REQUIRE(writer.Ask("map") == "ok");
+  REQUIRE(writer.Ask("write 7") == "ok");
+  REQUIRE(reader.Ask("take " + refs[0]) == "ok");
+  REQUIRE(reader.Ask("map") == "ok");
+  CHECK(reader.Ask("read " + refs[0].substr(0, refs[0].find(':'))) == "ok 7");
+
+  writer.Kill();
+  REQUIRE(Eventually([&] { return node.Pool().sessions() == 1; }));
+  CHECK(node.BecomeFree(7));
+  CHECK(reader.Ask("read " + refs[0].substr(0, refs[0].find(':'))) == "ok 7");
+  CHECK(reader.Leave() == "ok");
+  node.CheckAllIsBack();
+}
+
 TEST_CASE("A worker goes on when another of the same pool closes or is killed") {
   Node node(/*num_blocks=*/8);
   Worker stays(node.daemon().worker_socket(), "p", "stays");

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/prefix_user.h"
 #include "tests/support/catch.h"
 #include "tests/support/eventually.h"
 #include "tests/support/random.h"
@@ -81,6 +82,35 @@ TEST_CASE("A call repeated by its key after a lost answer has happened once") {
   CHECK(lost > 0);
   CHECK(node.FreeBlocks() == 8);
   CHECK(session->Close().ok());
+  node.CheckAllIsBack();
+}
+
+// Field case 20.
+TEST_CASE("What lost answers of lookups hold goes with the session") {
+  constexpr int kCalls = UnlessSanitized(1'000, 300);
+  constexpr int kMostCalls = 50'000;
+  constexpr int kChain = 8;
+  Node node(/*num_blocks=*/kChain);
+  const auto client = node.Connect();
+  PrefixUser user(*client);
+  RawSession* const session = &user.session();
+  const v1::Prefix prefix = BlocksOf({0, 1, 2, 3, 4, 5, 6, 7});
+  user.Cache(prefix);
+  const uint64_t seed = Seed();
+  Random random(seed);
+  CAPTURE(seed);
+  uint32_t lost = 0;
+  for (int i = 0; i < kCalls || (lost == 0 && i < kMostCalls); ++i) {
+    const auto answer = user.TryLookup(prefix, /*acquire=*/true,
+                                       std::chrono::microseconds(50 + random.Below(1'000)));
+    if (answer.ok()) REQUIRE(Said(session->DecRef(answer->blocks())) == "OK");
+    if (i >= kCalls - 1) lost = node.Pool().held_blocks();
+  }
+  CHECK(lost > 0);
+  CHECK(session->Close().ok());
+  CHECK(node.Pool().held_blocks() == 0);
+  CHECK(node.Pool().cached_blocks() == kChain);
+  CHECK(Said(node.eyes().ResetPrefixes("p")) == "OK");
   node.CheckAllIsBack();
 }
 
@@ -194,8 +224,13 @@ TEST_CASE("Calls about nothing succeed and do nothing") {
   client->KeepAlive(hasty->id()).reset();  // Gone before it is told that it is attached.
   CHECK(Said(hasty->Close()) == "OK");
 
-  const auto session = *RawSession::Open(*client, {});
+  PrefixUser user(*client);
+  RawSession* const session = &user.session();
   CHECK(session->Alloc(0)->block_ids().empty());
+  CHECK(user.TryPublish({}, {})->published() == 0);
+  CHECK(user.Hold({}).block_ids().empty());
+  CHECK(user.TryAcquire({}, 0)->blocks().block_ids().empty());
+  CHECK(user.TryEvict(0)->block_ids().empty());
   CHECK(Said(session->IncRef({})) == "OK");
   CHECK(Said(session->DecRef({})) == "OK");
   CHECK(Said(session->Fill({}, v1::FILL_ZERO)) == "OK");

@@ -1,5 +1,6 @@
 // Counting references: double frees, strangers, races.
 #include <future>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "core/status_macros.h"
 #include "tests/integration/support/log_lines.h"
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/prefix_user.h"
 #include "tests/integration/support/region.h"
 #include "tests/integration/support/worker.h"
 #include "tests/support/catch.h"
@@ -77,7 +79,8 @@ TEST_CASE("A session can do nothing with a block that another one holds") {
   Node node(/*num_blocks=*/8);
   const auto client = node.Connect();
   const auto owner = *RawSession::Open(*client, {});
-  const auto stranger = *RawSession::Open(*client, {});
+  PrefixUser strange(*client);
+  RawSession* const stranger = &strange.session();
   const v1::Blocks block = *owner->Alloc(1);
   const uint32_t id = block.block_ids(0);
   REQUIRE(owner->Fill(block, v1::FILL_POISON).ok());
@@ -91,6 +94,11 @@ TEST_CASE("A session can do nothing with a block that another one holds") {
   const v1::Blocks own = *stranger->Alloc(1);
   CHECK(Said(stranger->Copy(block, own)) == "FAILED_PRECONDITION NOT_HELD");
   CHECK(Said(stranger->Copy(own, block)) == "FAILED_PRECONDITION NOT_HELD");
+  // Field cases 5 and 72.
+  CHECK(Said(strange.TryPublish(BlocksOf({1}), block)) == "FAILED_PRECONDITION NOT_HELD");
+  const auto evicted = strange.TryEvict(0, block);
+  CHECK(Said(evicted) == "OK");
+  CHECK(evicted->block_ids().empty());
 
   CHECK(node.eyes().GetBlock("p", id)->ref_count() == 1);
   const auto pieces = owner->Read(block);
@@ -106,7 +114,8 @@ TEST_CASE("A session can do nothing with a block that another one holds") {
 TEST_CASE("An id beyond the pool is refused whoever names it") {
   Node node(/*num_blocks=*/8);
   const auto client = node.Connect();
-  const auto session = *RawSession::Open(*client, {});
+  PrefixUser user(*client);
+  RawSession* const session = &user.session();
   REQUIRE(session->Alloc(8).ok());
 
   for (const uint32_t id : {8U, 0x7FFFFFFFU, 0x80000000U, 0xFFFFFFFFU}) {
@@ -119,6 +128,8 @@ TEST_CASE("An id beyond the pool is refused whoever names it") {
     CHECK(Said(session->Fill(Id(id), v1::FILL_ZERO)) == "INVALID_ARGUMENT");
     CHECK(Said(session->Copy(Id(0), Id(id))) == "INVALID_ARGUMENT");
     CHECK(Said(session->Write(id, 0, v1::SIDE_K, 0, "x")) == "INVALID_ARGUMENT");
+    CHECK(Said(user.TryPublish(BlocksOf({1}), Id(id))) == "INVALID_ARGUMENT");
+    CHECK(Said(user.TryEvict(0, Id(id))) == "INVALID_ARGUMENT");
     CHECK(Said(node.eyes().GetBlock("p", id)) == "INVALID_ARGUMENT");
   }
   CHECK(node.Pool().held_blocks() == 8);
@@ -257,16 +268,38 @@ TEST_CASE("A worker killed while its blocks are let go frees each block once") {
   node.CheckAllIsBack();
 }
 
+// Publishes the block under a prefix that many have at once, finds it, and lets go of what it
+// found.
+absl::Status PublishAndFind(RawClient& client, const std::string& session,
+                            const v1::Blocks& block) {
+  v1::PublishRequest publish;
+  publish.set_session_id(session);
+  *publish.mutable_prefix() = BlocksOf({1});
+  *publish.mutable_blocks() = block;
+  KVPOOL_RETURN_IF_ERROR(client.Publish(publish).status());
+  v1::LookupRequest lookup;
+  lookup.set_session_id(session);
+  *lookup.mutable_prefix() = BlocksOf({1});
+  lookup.set_acquire(true);
+  KVPOOL_ASSIGN_OR_RETURN(const v1::LookupResponse found, client.Lookup(lookup));
+  v1::DecRefRequest dec_ref;
+  dec_ref.set_session_id(session);
+  *dec_ref.mutable_blocks() = found.blocks();
+  return client.DecRef(dec_ref).status();
+}
+
 // So many sessions, one after the other, each with all that a session has.
 absl::Status OpenAndClose(RawClient& client, const std::string& socket, int count) {
   v1::OpenSessionRequest request;
   request.set_client_name("w0");
+  request.set_model_id("llama");
   for (int i = 0; i < count; ++i) {
     KVPOOL_ASSIGN_OR_RETURN(const auto session, RawSession::Open(client, request));
     KVPOOL_RETURN_IF_ERROR(session->Attach());
     const uint64_t region_id = session->opened().regions(0).region_id();
     KVPOOL_RETURN_IF_ERROR(AskForRegion(socket, session->id(), region_id));
     KVPOOL_ASSIGN_OR_RETURN(const v1::Blocks blocks, session->Alloc(2));
+    KVPOOL_RETURN_IF_ERROR(PublishAndFind(client, session->id(), First(blocks, 1)));
     KVPOOL_RETURN_IF_ERROR(session->DecRef(First(blocks, 1)).status());
     KVPOOL_RETURN_IF_ERROR(session->Close());
   }
@@ -294,21 +327,29 @@ TEST_CASE("Ten thousand sessions under one name leave nothing behind") {
   if (!kIsSanitized) {
     CHECK(node.daemon().ResidentBytes() < resident_before + 512 * 1024);
   }
+  CHECK(Said(node.eyes().ResetPrefixes("p")) == "OK");
   node.CheckAllIsBack();
 }
 
 TEST_CASE("A pool that is filled and emptied again and again grows no more after the first times") {
-  constexpr int kCycles = 100;
+  constexpr uint32_t kCycles = 100;
   constexpr uint32_t kBlocks = 256;  // Of 4 KiB.
   Node node(kBlocks);
   const auto client = node.Connect();
   uint64_t resident_before = 0;
-  for (int cycle = 1; cycle <= kCycles; ++cycle) {
+  for (uint32_t cycle = 1; cycle <= kCycles; ++cycle) {
     CAPTURE(cycle);
-    const auto session = Value(RawSession::Open(*client, {}));
+    PrefixUser user(*client);
+    RawSession* const session = &user.session();
     const v1::Blocks blocks = Value(session->Alloc(kBlocks));
     REQUIRE(Said(session->Fill(blocks, v1::FILL_POISON)) == "OK");
+    // Each time other prefixes.
+    std::vector<uint32_t> numbers(kBlocks);
+    std::iota(numbers.begin(), numbers.end(), cycle * kBlocks);
+    REQUIRE(Said(user.TryPublish(BlocksOf(numbers), blocks)) == "OK");
     REQUIRE(Said(session->DecRef(blocks)) == "OK");
+    REQUIRE(node.Pool().cached_blocks() == kBlocks);
+    REQUIRE(Value(node.eyes().ResetPrefixes("p")) == kBlocks);
     REQUIRE(Said(session->Alloc(kBlocks)) == "OK");
     REQUIRE(Said(session->Close()) == "OK");
     if (cycle == 5) resident_before = node.daemon().ResidentBytes();

@@ -65,14 +65,16 @@ class TwoThreads final : public Executor {
 // A pool on real host memory, real threads and real time. Declared in the order in which they
 // must outlive each other.
 struct RealPool {
-  explicit RealPool(const PoolSpec& spec = SmallSpec(/*num_blocks=*/64))
-      : pool(MakePool(
-            spec, device, [] { return std::chrono::steady_clock::now(); }, observer)) {}
+  explicit RealPool(
+      const PoolSpec& spec = SmallSpec(/*num_blocks=*/64),
+      Clock clock = [] { return std::chrono::steady_clock::now(); })
+      : pool(MakePool(spec, device, std::move(clock), observer)) {}
 
   void Open(const TestSession& session) const {
     OpenSessionCall call;
     call.id = session.id;
     call.tenant = session.tenant;
+    call.model_id = "llama";
     call.ttl = std::chrono::hours(1);
     REQUIRE(pool->OpenSession(call).ok());
   }
@@ -313,6 +315,153 @@ TEST_CASE("Copies from A to B and from B to A at once end") {
   CHECK(faults == 0);
   CHECK(a.pool->CheckInvariants().ok());
   CHECK(b.pool->CheckInvariants().ok());
+}
+
+// Of a prefix of one block, the only one of that number.
+PrefixKeys KeysOfNumber(uint32_t number) {
+  PrefixKeys keys;
+  keys.blocks.resize(1);
+  keys.blocks[0].bytes[0] = 1;
+  keys.blocks[0].bytes[1] = static_cast<uint8_t>(number);
+  return keys;
+}
+
+// The bytes that a worker computes for the prefix of that number.
+BlockPiece PieceOfNumber(BlockId block, uint32_t number) {
+  return MakePiece({.block = block, .layer = 1, .side = Side::kV, .size_bytes = 512}, number);
+}
+
+// Looks prefixes up at random: what it finds must have the prefix's bytes, what it does not find
+// it computes and publishes. Now and then it evicts one, or resets all.
+void FindOrPublish(const RealPool& real, uint8_t number, uint64_t seed, std::atomic<int>& hits,
+                   std::atomic<int>& faults) {
+  const TestSession session(number);
+  Random random(seed + number);
+  for (int round = 0; round < 300; ++round) {
+    const uint32_t prefix = random.Below(24);
+    const PrefixKeys keys = KeysOfNumber(prefix);
+    const auto found =
+        real.pool->Lookup({.caller = session.caller(), .prefix = &keys, .acquire = true});
+    if (!found.ok()) {
+      ++faults;
+      return;
+    }
+    std::vector<BlockRef> held = found->blocks;
+    if (!held.empty()) {
+      ++hits;
+      auto reader = real.pool->OpenReader(session.caller(), held, {1}, 0);
+      const auto pieces = reader.ok() ? ReadAll(**reader) : reader.status();
+      if (!pieces.ok() || pieces->back().data != PieceOfNumber(held[0].block, prefix).data) {
+        ++faults;
+      }
+    } else {
+      const AllocResult taken = TakeBlocks(real, session, 1, Fill::kPoison);
+      if (!taken.ok()) {
+        ++faults;
+        return;
+      }
+      held = taken->blocks;
+      if (!Write(real, session, PieceOfNumber(held[0].block, prefix)).ok()) ++faults;
+      if (!real.pool->Publish({.caller = session.caller(), .prefix = &keys, .blocks = held}).ok()) {
+        ++faults;
+      }
+    }
+    if (random.Below(10) == 0) {
+      if (!real.pool->Evict({.caller = session.caller(), .blocks = held}).ok()) ++faults;
+    }
+    if (random.Below(100) == 0) real.pool->ResetPrefixes(std::nullopt);
+    if (!real.pool->DecRef({.caller = session.caller(), .blocks = held}).ok()) ++faults;
+  }
+}
+
+// Field cases 4 and 71.
+TEST_CASE("What threads find has its prefix's bytes, whoever publishes, evicts and resets") {
+  const uint64_t seed = Seed();
+  CAPTURE(seed);
+  constexpr uint8_t kThreads = 8;
+  const RealPool real(SmallSpec(/*num_blocks=*/2 * kThreads));
+  for (uint8_t i = 1; i <= kThreads; ++i) real.Open(TestSession(i));
+  std::atomic<int> hits = 0;
+  std::atomic<int> faults = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (uint8_t i = 1; i <= kThreads; ++i) {
+      threads.emplace_back([&, i] { FindOrPublish(real, i, seed, hits, faults); });
+    }
+  }
+  CHECK(faults == 0);
+  CHECK(hits > 0);
+  CHECK(real.pool->counts().held_blocks == 0);
+  const absl::Status invariants = real.pool->CheckInvariants();
+  INFO(invariants.ToString());
+  CHECK(invariants.ok());
+  real.pool->ResetPrefixes(std::nullopt);
+  while (real.pool->Advance().has_value() && real.pool->counts().cached_blocks > 0) continue;
+  CHECK(real.pool->counts().free_blocks == 2 * kThreads);
+}
+
+// Field case 43.
+TEST_CASE("Sessions that expire while they are called lose their blocks once") {
+  const uint64_t seed = Seed();
+  CAPTURE(seed);
+  constexpr uint8_t kThreads = 4;
+  std::atomic<int64_t> seconds = 1;
+  const RealPool real(SmallSpec(/*num_blocks=*/16),
+                      [&seconds] { return TimePoint(std::chrono::seconds(seconds.load())); });
+  std::atomic<int> expired = 0;
+  std::atomic<int> faults = 0;
+  const auto call = [&](uint8_t number) {
+    Random random(seed + number);
+    for (int round = 0; round < 100; ++round) {
+      TestSession session(number);
+      session.id.bytes[0] = static_cast<uint8_t>(round);
+      OpenSessionCall open;
+      open.id = session.id;
+      open.tenant = session.tenant;
+      open.ttl = std::chrono::seconds(2);
+      if (!real.pool->OpenSession(open).ok()) ++faults;
+      for (int i = 0; i < 20; ++i) {
+        Answer<AllocResult> answer;
+        AllocCall alloc = MakeAllocCall(session, 1 + random.Below(4));
+        alloc.allow_partial = true;
+        real.pool->Alloc(alloc, answer.callback());
+        const AllocResult taken = answer.Take();
+        if (absl::IsNotFound(taken.status())) break;
+        if (!taken.ok()) ++faults;
+        if (taken.ok() && random.Below(2) == 0) {
+          const auto freed =
+              real.pool->DecRef({.caller = session.caller(), .blocks = taken->blocks});
+          if (!freed.ok() && !absl::IsNotFound(freed.status())) ++faults;
+        }
+      }
+      // What it holds yet is given back by this, or by its having expired.
+      const absl::Status closed = real.pool->CloseSession(session.caller());
+      if (absl::IsNotFound(closed)) ++expired;
+      if (!closed.ok() && !absl::IsNotFound(closed)) ++faults;
+    }
+  };
+  {
+    std::atomic<int> left = kThreads;
+    std::vector<std::jthread> threads;
+    for (uint8_t i = 1; i <= kThreads; ++i) {
+      threads.emplace_back([&, i] {
+        call(i);
+        --left;
+      });
+    }
+    while (left > 0) {
+      ++seconds;
+      real.pool->Advance();
+    }
+  }
+  CHECK(faults == 0);
+  CHECK(expired > 0);
+  seconds += 10;
+  while (real.pool->counts().free_blocks < 16 && real.pool->Advance().has_value()) continue;
+  CHECK(real.pool->counts().free_blocks == 16);
+  const absl::Status invariants = real.pool->CheckInvariants();
+  INFO(invariants.ToString());
+  CHECK(invariants.ok());
 }
 
 // Waits, cancels and ends of sessions at once: every callback is called once.
