@@ -91,7 +91,8 @@ Daemon::Daemon(DaemonOptions options)
       registry_({.limits = LedgerLimits{},
                  .trace = options_.trace,
                  .poison = options_.poison,
-                 .clock = [this] { return clock_.Now(); }},
+                 .clock = [this] { return clock_.Now(); },
+                 .before_first_generation = &PoolRegistry::MicrosecondsSince1970},
                 *host_, hub_) {}
 
 Daemon::~Daemon() { Shutdown(); }

@@ -63,13 +63,6 @@ void LogCreated(const PoolLayout& layout) {
                GibText(RequiredBytes(layout)), mixed);
 }
 
-// More than any generation of an earlier pool: none of a block's owners has had it for less than a
-// microsecond.
-uint64_t MicrosecondsSince1970() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
-}
-
 // Who is in the way of deleting the pool.
 std::string InUseText(const Pool& pool) {
   const std::vector<SessionInfo> sessions = pool.ListSessions();
@@ -89,6 +82,11 @@ std::string InUseText(const Pool& pool) {
 
 uint64_t RequiredBytes(const PoolLayout& layout) {
   return layout.shard_bytes * layout.num_shards();
+}
+
+uint64_t PoolRegistry::MicrosecondsSince1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
 PoolRegistry::PoolRegistry(Options options, Device& host, PoolObserver& observer)
@@ -156,7 +154,9 @@ absl::StatusOr<std::shared_ptr<Pool>> PoolRegistry::Allocate(const PoolLayout& l
                             .limits = options_.limits,
                             .trace = options_.trace,
                             .claim_grace = Duration::zero(),
-                            .before_first_generation = MicrosecondsSince1970()};
+                            .before_first_generation = options_.before_first_generation != nullptr
+                                                           ? options_.before_first_generation()
+                                                           : 0};
   return Pool::Create(options, devices, options_.clock, observer_);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,7 +38,13 @@ class PoolRegistry {
     bool trace = false;
     bool poison = false;  // The default fill of every pool is poison.
     Clock clock;
+    // Gives a new pool's PoolOptions::before_first_generation. Null: 0, for each.
+    std::function<uint64_t()> before_first_generation{};
   };
+
+  // What a daemon gives for it: microseconds since 1970. No owner of a block has it for less than
+  // one, so this is above every generation of an earlier pool, unless the clock was set back.
+  static uint64_t MicrosecondsSince1970();
 
   // `host` and `observer` must outlive the registry.
   PoolRegistry(Options options, Device& host, PoolObserver& observer);

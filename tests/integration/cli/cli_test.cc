@@ -99,7 +99,7 @@ TEST_CASE("kvpoolctl shows the daemon, its pools, sessions and blocks") {
              .environment = {"KVPOOL_KV_TRACE=1"}});
   const Ctl ctl(node.daemon().operator_socket());
   Worker worker(node.daemon().worker_socket(), "p", "decode-0");
-  REQUIRE(worker.Ask("alloc 3") == "ok 0:1 1:1 2:1");
+  REQUIRE(absl::StartsWith(worker.Ask("alloc 3"), "ok 0:"));
   const std::string id = worker.Ask("id").substr(3);
 
   SECTION("status") {
