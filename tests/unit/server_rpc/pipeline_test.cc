@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "server/rpc/call_memory.h"
 #include "tests/support/catch.h"
 #include "tests/support/eventually.h"
 #include "tests/support/random.h"
@@ -355,10 +356,15 @@ TEST_CASE("A message that there is no memory for has its calls refused, and its 
   PipelinedCall lookup;
   *lookup.mutable_lookup()->mutable_prefix() = PrefixOf(kBlocks);
   {
+    constexpr size_t kStreams = server::kMaxProcessCallBytes / (2 * server::kStreamBytes);
+    std::vector<std::string> sessions;
+    for (size_t i = 1; i < kStreams; ++i) sessions.push_back(OpenSession(worker));
+    // A call may hold memory for a while after it was answered.
+    REQUIRE(
+        Eventually([&] { return server.call_memory().taken_bytes() == 2 * server::kStreamBytes; }));
     std::deque<Pipeline> others;
-    while (server.call_memory().taken_bytes() < server::kMaxProcessCallBytes) {
-      others.emplace_back(worker, OpenSession(worker));
-    }
+    for (const std::string& session : sessions) others.emplace_back(worker, session);
+    REQUIRE(server.call_memory().taken_bytes() == server::kMaxProcessCallBytes);
     REQUIRE(pipeline.Write({lookup, DecRefOf(blocks), AllocOf(1)}));
     const std::vector<Answer> answers = pipeline.Answers(3);
     REQUIRE(answers.size() == 3);
