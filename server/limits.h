@@ -31,8 +31,8 @@ inline constexpr uint32_t kMaxTokensPerCall = 1U << 20;
 inline constexpr size_t kMaxConnections = 2048;
 inline constexpr size_t kFdsPerConnection = 3;
 
-// One process may have this part of what all may: of a listener's connections, of a pool's
-// sessions, of the memory for calls.
+// One process may have this part of what all may: of a listener's connections, of the memory for
+// calls. (LedgerLimits says how many of a pool's sessions.)
 inline constexpr size_t kProcessShare = 8;
 
 // Connections of one fd socket; one more ends another of who has most. Each lives for a few

@@ -70,13 +70,20 @@ struct RealPool {
       Clock clock = [] { return std::chrono::steady_clock::now(); })
       : pool(MakePool(spec, device, std::move(clock), observer)) {}
 
-  void Open(const TestSession& session) const {
+  absl::Status TryOpen(const TestSession& session, Duration ttl = std::chrono::hours(1)) const {
     OpenSessionCall call;
     call.id = session.id;
     call.tenant = session.tenant;
     call.model_id = "llama";
-    call.ttl = std::chrono::hours(1);
-    REQUIRE(pool->OpenSession(call).ok());
+    call.ttl = ttl;
+    return pool->OpenSession(call).status();
+  }
+  void Open(const TestSession& session) const { REQUIRE(TryOpen(session).ok()); }
+
+  void CheckSound() const {
+    const absl::Status invariants = pool->CheckInvariants();
+    INFO(invariants.ToString());
+    CHECK(invariants.ok());
   }
 
   RecordingObserver observer;
@@ -153,9 +160,7 @@ TEST_CASE("Many threads on their own blocks each read what they wrote") {
 
   CHECK(faults == 0);
   CHECK(real.pool->counts().free_blocks == 16);
-  const absl::Status invariants = real.pool->CheckInvariants();
-  INFO(invariants.ToString());
-  CHECK(invariants.ok());
+  real.CheckSound();
 }
 
 // What one session does at random on blocks that others may hold too.
@@ -235,9 +240,7 @@ TEST_CASE("Threads that take, fill, copy, read, sum up and let go leave a sound 
     CHECK(real.pool->CloseSession(TestSession(i).caller()).ok());
   }
 
-  const absl::Status invariants = real.pool->CheckInvariants();
-  INFO(invariants.ToString());
-  CHECK(invariants.ok());
+  real.CheckSound();
   CHECK(real.pool->counts().free_blocks == 64);
 }
 
@@ -283,7 +286,7 @@ TEST_CASE("A read that races with its blocks being let go is of one pattern, or 
 
   CAPTURE(complete);
   CHECK(mixed == 0);
-  CHECK(real.pool->CheckInvariants().ok());
+  real.CheckSound();
 }
 
 TEST_CASE("Copies from A to B and from B to A at once end") {
@@ -313,8 +316,8 @@ TEST_CASE("Copies from A to B and from B to A at once end") {
   }
 
   CHECK(faults == 0);
-  CHECK(a.pool->CheckInvariants().ok());
-  CHECK(b.pool->CheckInvariants().ok());
+  a.CheckSound();
+  b.CheckSound();
 }
 
 // Of a prefix of one block, the only one of that number.
@@ -392,9 +395,7 @@ TEST_CASE("What threads find has its prefix's bytes, whoever publishes, evicts a
   CHECK(faults == 0);
   CHECK(hits > 0);
   CHECK(real.pool->counts().held_blocks == 0);
-  const absl::Status invariants = real.pool->CheckInvariants();
-  INFO(invariants.ToString());
-  CHECK(invariants.ok());
+  real.CheckSound();
   real.pool->ResetPrefixes(std::nullopt);
   while (real.pool->Advance().has_value() && real.pool->counts().cached_blocks > 0) continue;
   CHECK(real.pool->counts().free_blocks == 2 * kThreads);
@@ -415,11 +416,7 @@ TEST_CASE("Sessions that expire while they are called lose their blocks once") {
     for (int round = 0; round < 100; ++round) {
       TestSession session(number);
       session.id.bytes[0] = static_cast<uint8_t>(round);
-      OpenSessionCall open;
-      open.id = session.id;
-      open.tenant = session.tenant;
-      open.ttl = std::chrono::seconds(2);
-      if (!real.pool->OpenSession(open).ok()) ++faults;
+      if (!real.TryOpen(session, std::chrono::seconds(2)).ok()) ++faults;
       for (int i = 0; i < 20; ++i) {
         Answer<AllocResult> answer;
         AllocCall alloc = MakeAllocCall(session, 1 + random.Below(4));
@@ -459,9 +456,7 @@ TEST_CASE("Sessions that expire while they are called lose their blocks once") {
   seconds += 10;
   while (real.pool->counts().free_blocks < 16 && real.pool->Advance().has_value()) continue;
   CHECK(real.pool->counts().free_blocks == 16);
-  const absl::Status invariants = real.pool->CheckInvariants();
-  INFO(invariants.ToString());
-  CHECK(invariants.ok());
+  real.CheckSound();
 }
 
 // Waits, cancels and ends of sessions at once: every callback is called once.
@@ -476,11 +471,7 @@ TEST_CASE("Every Alloc is answered once, however it is cancelled or its session 
     for (int round = 0; round < 100; ++round) {
       TestSession session(number);
       session.id.bytes[0] = static_cast<uint8_t>(round);
-      OpenSessionCall open;
-      open.id = session.id;
-      open.tenant = session.tenant;
-      open.ttl = std::chrono::hours(1);
-      if (!real.pool->OpenSession(open).ok()) continue;
+      if (!real.TryOpen(session).ok()) continue;
       for (int i = 0; i < 4; ++i) {
         AllocCall call = MakeAllocCall(session, 1 + random.Below(3), Fill::kPoison);
         call.wait = std::chrono::minutes(1);
@@ -503,7 +494,7 @@ TEST_CASE("Every Alloc is answered once, however it is cancelled or its session 
 
   CHECK(asked > 0);
   CHECK(answered == asked);
-  CHECK(real.pool->CheckInvariants().ok());
+  real.CheckSound();
 }
 
 }  // namespace
