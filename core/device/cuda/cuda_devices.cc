@@ -2,11 +2,12 @@
 
 #include <utility>
 
+#include "core/device/cuda/device_list.h"
 #include "core/status_macros.h"
 
 namespace kvpool::cuda {
 
-absl::StatusOr<CudaDevice*> CudaDevices::Get(absl::string_view selector) {
+absl::StatusOr<Device*> CudaDevices::Find(absl::string_view selector) {
   const MutexLock lock(mutex_);
   KVPOOL_RETURN_IF_ERROR(NeedDriver());
   KVPOOL_ASSIGN_OR_RETURN(const DeviceEntry entry, FindDevice(*driver_, selector));
@@ -16,10 +17,16 @@ absl::StatusOr<CudaDevice*> CudaDevices::Get(absl::string_view selector) {
   return devices_.emplace(entry.uuid, std::move(opened)).first->second.get();
 }
 
-absl::StatusOr<std::vector<DeviceEntry>> CudaDevices::List() {
+absl::StatusOr<std::vector<DeviceInfo>> CudaDevices::List() {
   const MutexLock lock(mutex_);
   KVPOOL_RETURN_IF_ERROR(NeedDriver());
-  return ListDevices(*driver_);
+  KVPOOL_ASSIGN_OR_RETURN(const std::vector<DeviceEntry> entries, ListDevices(*driver_));
+  std::vector<DeviceInfo> devices;
+  devices.reserve(entries.size());
+  for (const DeviceEntry& entry : entries) {
+    devices.push_back({.kind = DeviceKind::kCuda, .uuid = entry.uuid, .name = entry.name});
+  }
+  return devices;
 }
 
 absl::Status CudaDevices::NeedDriver() {
@@ -29,3 +36,12 @@ absl::Status CudaDevices::NeedDriver() {
 }
 
 }  // namespace kvpool::cuda
+
+namespace kvpool {
+
+std::unique_ptr<Gpus> MakeGpus(std::string library) {
+  return std::make_unique<cuda::CudaDevices>(library.empty() ? cuda::DriverLibrary()
+                                                             : std::move(library));
+}
+
+}  // namespace kvpool

@@ -10,18 +10,15 @@
 #include "absl/strings/string_view.h"
 
 #include "core/device/cuda/cuda_device.h"
-#include "core/device/cuda/device_list.h"
 #include "core/device/cuda/driver.h"
+#include "core/device/gpus.h"
 #include "core/mutex.h"
 
 namespace kvpool::cuda {
 
-// CudaDevices are the GPUs of this process, each opened when it is first asked for, and once,
-// by whatever name: pools on one GPU share its threads and its context. Nothing of CUDA is
-// touched before. What failed is tried again by the next call, since a driver may come up late.
-//
-// Opened devices live as long as this. Thread-safe; calls may take seconds.
-class CudaDevices {
+// CudaDevices are the GPUs of this process as CUDA has them: pools on one GPU share its threads and
+// its context. Thread-safe.
+class CudaDevices final : public Gpus {
  public:
   // `library` as Driver::Load has it.
   explicit CudaDevices(std::string library) : library_(std::move(library)) {}
@@ -29,12 +26,11 @@ class CudaDevices {
   CudaDevices(const CudaDevices&) = delete;
   CudaDevices& operator=(const CudaDevices&) = delete;
 
-  // The device that `selector` means. Errors as of Driver::Load, FindDevice and
-  // CudaDevice::Open.
-  absl::StatusOr<CudaDevice*> Get(absl::string_view selector);
+  // Errors as of Driver::Load, FindDevice and CudaDevice::Open.
+  absl::StatusOr<Device*> Find(absl::string_view selector) override;
 
-  // All that there are, opened or not. Errors as of Driver::Load and ListDevices.
-  absl::StatusOr<std::vector<DeviceEntry>> List();
+  // Errors as of Driver::Load and ListDevices.
+  absl::StatusOr<std::vector<DeviceInfo>> List() override;
 
  private:
   // Loads the driver unless it is.
