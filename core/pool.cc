@@ -55,6 +55,7 @@ PoolHandle Pool::handle() {
 }
 
 absl::StatusOr<Duration> Pool::OpenSession(const OpenSessionCall& call) {
+  KVPOOL_RETURN_IF_ERROR(memory_->health());
   return ledger_->Run([&](Ledger& ledger, TimePoint now) { return ledger.OpenSession(call, now); });
 }
 
@@ -88,12 +89,17 @@ void Pool::ProcessGone(ProcessId process) {
 }
 
 PendingId Pool::Alloc(const AllocCall& call, AllocCallback done) {
+  if (absl::Status health = memory_->health(); !health.ok()) {
+    done(std::move(health));
+    return PendingId{};
+  }
   return ledger_->Alloc(call, std::move(done), shared_from_this());
 }
 
 void Pool::Cancel(PendingId id) { ledger_->Cancel(id); }
 
 absl::Status Pool::IncRef(const IncRefCall& call) {
+  KVPOOL_RETURN_IF_ERROR(memory_->health());
   return ledger_->Run([&](Ledger& ledger, TimePoint now) { return ledger.IncRef(call, now); });
 }
 
@@ -114,10 +120,12 @@ absl::StatusOr<PrefixKeys> Pool::HashPrefix(const Caller& caller, Prefix prefix,
 }
 
 absl::StatusOr<PublishAnswer> Pool::Publish(const PublishCall& call) {
+  KVPOOL_RETURN_IF_ERROR(memory_->health());
   return ledger_->Run([&](Ledger& ledger, TimePoint now) { return ledger.Publish(call, now); });
 }
 
 absl::StatusOr<LookupAnswer> Pool::Lookup(const LookupCall& call) {
+  KVPOOL_RETURN_IF_ERROR(memory_->health());
   return ledger_->Run([&](Ledger& ledger, TimePoint now) { return ledger.Lookup(call, now); });
 }
 

@@ -29,7 +29,9 @@ struct PoolHandle;
 //
 // Callbacks are called exactly once, without the mutex, on the caller's thread or a device's; they
 // must not block. Calls keep the pool alive until their callback is over. Ledger says what each
-// call does and how it fails. Thread-safe.
+// call does and how it fails. Once a device of the pool has failed, what opens a session, takes,
+// publishes or finds blocks, or moves bytes is FAILED_PRECONDITION (DEVICE_FAILED): what was there
+// is lost. Thread-safe.
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;

@@ -18,6 +18,7 @@
 #include "core/check.h"
 #include "core/device/host_device.h"
 #include "core/error.h"
+#include "core/layout/spec_check.h"
 #include "core/status_macros.h"
 #include "server/grpc_server.h"
 #include "server/limits.h"
@@ -88,12 +89,13 @@ Daemon::Daemon(DaemonOptions options)
       long_calls_(workers_, WorkerCount()),
       creation_("kv-creation", 1),
       host_(options_.host != nullptr ? options_.host : std::make_shared<HostDevice>(workers_)),
+      devices_(*host_, options_.gpus != nullptr ? options_.gpus : MakeGpus()),
       registry_({.limits = LedgerLimits{},
                  .trace = options_.trace,
                  .poison = options_.poison,
                  .clock = [this] { return clock_.Now(); },
                  .before_first_generation = &PoolRegistry::MicrosecondsSince1970},
-                *host_, hub_) {}
+                devices_, hub_) {}
 
 Daemon::~Daemon() { Shutdown(); }
 
@@ -110,6 +112,7 @@ absl::Status Daemon::PlanFds() {
 absl::Status Daemon::CheckPools() const {
   uint64_t needed = 0;
   for (size_t i = 0; i < options_.config.pools.size(); ++i) {
+    if (IsCuda(options_.config.pools[i])) continue;
     const absl::StatusOr<PoolLayout> layout = registry_.Plan(options_.config.pools[i]);
     if (!layout.ok()) {
       return {layout.status().code(), absl::StrCat("pools[", i, "]: ", layout.status().message())};
@@ -173,6 +176,7 @@ ServiceContext Daemon::MakeContext() {
       .clock = [this] { return clock_.Now(); },
       .trace = options_.trace,
       .warnings = std::move(warnings),
+      .devices = devices_,
       .drain = [this](std::optional<Duration> deadline,
                       absl::AnyInvocable<void()> done) { RequestStop(deadline, std::move(done)); },
       .starting = starting_,
@@ -220,6 +224,7 @@ absl::Status Daemon::Serve() {
 }
 
 void Daemon::CreatePools(const std::stop_token& stop) {
+  devices_.Discover();
   const TimePoint deadline = Now() + options_.memory_wait;
   for (const PoolSpec& spec : options_.config.pools) {
     const absl::Status status = CreatePool(spec, deadline, stop);
@@ -243,7 +248,8 @@ absl::Status Daemon::CreatePool(const PoolSpec& spec, TimePoint deadline,
                                 const std::stop_token& stop) {
   while (true) {
     absl::Status status = registry_.Create(spec).status();
-    if (!absl::IsResourceExhausted(status) || Now() >= deadline) return status;
+    const bool may_pass = absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+    if (!may_pass || Now() >= deadline) return status;
     const MutexLock lock(mutex_);
     const TimePoint retry = std::min(deadline, Now() + kMemoryRetry);
     while (!drain_end_.has_value() && !stop.stop_requested()) {

@@ -14,9 +14,11 @@
 #include <grpcpp/server.h>
 
 #include "core/device/device.h"
+#include "core/device/gpus.h"
 #include "core/mutex.h"
 #include "server/config.h"
 #include "server/connection_watch.h"
+#include "server/device_table.h"
 #include "server/fd_budget.h"
 #include "server/fd_service.h"
 #include "server/listener.h"
@@ -42,8 +44,12 @@ struct DaemonOptions {
   double clock_rate = 1;      // As PoolClock's.
   bool trace = false;
   bool poison = false;
-  // Seam: where pools lie. Null: the host's own memory.
+  // The program that is run to test whether workers can map a GPU's memory: this one's. Empty:
+  // none is.
+  std::string probe_program{};
+  // Seams: where pools lie. Null: the host's own memory, the GPUs of the machine's driver.
   std::shared_ptr<Device> host{};
+  std::shared_ptr<Gpus> gpus{};
 };
 
 // Daemon is kvpoold without its command line: it puts the parts together, makes the config's
@@ -58,9 +64,9 @@ class Daemon {
   };
 
   // Binds the sockets and serves; pools are made later. Makes nothing where a pool of the config
-  // is wrong (INVALID_ARGUMENT, FAILED_PRECONDITION) or can never fit (RESOURCE_EXHAUSTED, with the
+  // is wrong (INVALID_ARGUMENT) or can never fit in the host's memory (RESOURCE_EXHAUSTED, with the
   // bytes needed and available), or there can be too few descriptors (ShareFds). Errors of
-  // Listener::Bind.
+  // Listener::Bind. GPUs are not touched yet, since a driver may hang.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
   ~Daemon();
 
@@ -131,6 +137,7 @@ class Daemon {
   FairQueue long_calls_;
   WorkerPool creation_;
   const std::shared_ptr<Device> host_;
+  DeviceTable devices_;
   PoolRegistry registry_;
   PeerTable peers_;
   std::unique_ptr<ProcessTable> processes_;

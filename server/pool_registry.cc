@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include <spdlog/spdlog.h>
 
 #include "core/error.h"
+#include "core/layout/spec_check.h"
 #include "core/status_macros.h"
 #include "server/logging.h"
 
@@ -21,13 +22,27 @@ namespace {
 // How soon a deleted pool is looked at again that somebody still uses.
 constexpr Duration kRetiredInterval = std::chrono::milliseconds(20);
 
-absl::Status CheckDevices(const PoolSpec& spec) {
-  for (size_t i = 0; i < spec.devices.size(); ++i) {
-    if (absl::StartsWith(spec.devices[i], "cuda:")) {
-      return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kDevice},
-                       absl::StrCat("devices[", i, "]: '", spec.devices[i],
-                                    "': there is no CUDA in this daemon"));
-    }
+// How long after the end of a process a GPU may still write for it: a pidfd tells of the end when
+// the driver has let go of the process's channels, and this is for what it had under way.
+constexpr Duration kGpuClaimGrace = std::chrono::milliseconds(50);
+
+bool IsGpu(const Device* device) { return device->info().kind == DeviceKind::kCuda; }
+
+// How people know the device.
+std::string NameOf(const Device& device) {
+  return device.info().uuid.empty() ? device.info().name : device.info().uuid;
+}
+
+// RESOURCE_EXHAUSTED where the shards on a device are more than it has free.
+absl::Status CheckRoom(const PoolLayout& layout, const std::vector<Device*>& devices) {
+  for (Device* const device : std::set<Device*>(devices.begin(), devices.end())) {
+    KVPOOL_ASSIGN_OR_RETURN(const DeviceMemory memory, device->QueryMemory());
+    const auto shards = static_cast<uint64_t>(std::ranges::count(devices, device));
+    const uint64_t needed = layout.shard_bytes * shards;
+    if (needed <= memory.free_bytes) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("pool ", layout.spec.name, " needs ", needed, " bytes of ", NameOf(*device),
+                     "; ", memory.free_bytes, " are available of ", memory.total_bytes));
   }
   return absl::OkStatus();
 }
@@ -89,31 +104,35 @@ uint64_t PoolRegistry::MicrosecondsSince1970() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
-PoolRegistry::PoolRegistry(Options options, Device& host, PoolObserver& observer)
-    : options_(std::move(options)), host_(host), observer_(observer) {}
+PoolRegistry::PoolRegistry(Options options, DeviceTable& devices, PoolObserver& observer)
+    : options_(std::move(options)), devices_(devices), observer_(observer) {}
 
-absl::StatusOr<PoolLayout> PoolRegistry::Plan(PoolSpec spec) const {
-  KVPOOL_RETURN_IF_ERROR(CheckDevices(spec));
+absl::StatusOr<PoolLayout> PoolRegistry::Plan(const PoolSpec& spec) const {
+  KVPOOL_ASSIGN_OR_RETURN(Planned planned, PlanOnDevices(spec));
+  return std::move(planned.layout);
+}
+
+absl::StatusOr<PoolRegistry::Planned> PoolRegistry::PlanOnDevices(PoolSpec spec) const {
   if (spec.fill_on_alloc == Fill::kUnspecified && options_.poison) {
     spec.fill_on_alloc = Fill::kPoison;
   }
-  if (!spec.memory_utilization.has_value()) return PlanPool(spec);
-  KVPOOL_ASSIGN_OR_RETURN(const DeviceMemory memory, host_.QueryMemory());
-  const std::vector<DeviceMemory> devices(std::max<size_t>(1, spec.devices.size()), memory);
-  return PlanPool(spec, devices);
-}
-
-absl::Status PoolRegistry::CheckRoom(const PoolLayout& layout) const {
-  KVPOOL_ASSIGN_OR_RETURN(const DeviceMemory memory, host_.QueryMemory());
-  const uint64_t needed = RequiredBytes(layout);
-  if (needed <= memory.free_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("pool ", layout.spec.name, " needs ", needed,
-                                                   " bytes of host memory; ", memory.free_bytes,
-                                                   " are available of ", memory.total_bytes));
+  // What is wrong in itself is told without looking for devices.
+  KVPOOL_ASSIGN_OR_RETURN(spec, CheckSpec(spec));
+  KVPOOL_ASSIGN_OR_RETURN(std::vector<Device*> devices, devices_.Find(spec));
+  std::vector<DeviceMemory> memory;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (IsGpu(devices[i])) spec.devices[i] = absl::StrCat("cuda:", devices[i]->info().uuid);
+    if (!spec.memory_utilization.has_value()) continue;
+    KVPOOL_ASSIGN_OR_RETURN(const DeviceMemory has, devices[i]->QueryMemory());
+    memory.push_back(has);
+  }
+  KVPOOL_ASSIGN_OR_RETURN(PoolLayout layout, PlanPool(spec, memory));
+  return Planned{.layout = std::move(layout), .devices = std::move(devices)};
 }
 
 absl::StatusOr<ServedPool> PoolRegistry::Create(const PoolSpec& spec) {
-  KVPOOL_ASSIGN_OR_RETURN(const PoolLayout layout, Plan(spec));
+  KVPOOL_ASSIGN_OR_RETURN(const Planned planned, PlanOnDevices(spec));
+  const PoolLayout& layout = planned.layout;
   const std::string& name = layout.spec.name;
   {
     const MutexLock lock(mutex_);
@@ -121,7 +140,7 @@ absl::StatusOr<ServedPool> PoolRegistry::Create(const PoolSpec& spec) {
       return absl::AlreadyExistsError(absl::StrCat("there is a pool ", name));
     }
   }
-  absl::StatusOr<ServedPool> served = Enter(layout, Allocate(layout));
+  absl::StatusOr<ServedPool> served = Enter(layout, Allocate(planned));
   if (served.ok()) {
     LogCreated(layout);
   } else {
@@ -146,18 +165,18 @@ absl::StatusOr<ServedPool> PoolRegistry::Enter(const PoolLayout& layout,
   return it->second;
 }
 
-absl::StatusOr<std::shared_ptr<Pool>> PoolRegistry::Allocate(const PoolLayout& layout) {
+absl::StatusOr<std::shared_ptr<Pool>> PoolRegistry::Allocate(const Planned& planned) {
   // Before the first shard is allocated, so that shards that cannot all fit take nothing.
-  KVPOOL_RETURN_IF_ERROR(CheckRoom(layout));
-  const std::vector<Device*> devices(layout.num_shards(), &host_);
-  const PoolOptions options{.layout = layout,
+  KVPOOL_RETURN_IF_ERROR(CheckRoom(planned.layout, planned.devices));
+  const bool is_on_gpus = std::ranges::any_of(planned.devices, IsGpu);
+  const PoolOptions options{.layout = planned.layout,
                             .limits = options_.limits,
                             .trace = options_.trace,
-                            .claim_grace = Duration::zero(),
+                            .claim_grace = is_on_gpus ? kGpuClaimGrace : Duration::zero(),
                             .before_first_generation = options_.before_first_generation != nullptr
                                                            ? options_.before_first_generation()
                                                            : 0};
-  return Pool::Create(options, devices, options_.clock, observer_);
+  return Pool::Create(options, planned.devices, options_.clock, observer_);
 }
 
 absl::Status PoolRegistry::Delete(absl::string_view name) {

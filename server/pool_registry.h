@@ -13,10 +13,10 @@
 #include "absl/strings/string_view.h"
 
 #include "core/clock.h"
-#include "core/device/device.h"
 #include "core/layout/pool_layout.h"
 #include "core/mutex.h"
 #include "core/pool.h"
+#include "server/device_table.h"
 
 namespace kvpool::server {
 
@@ -46,15 +46,16 @@ class PoolRegistry {
   // one, so this is above every generation of an earlier pool, unless the clock was set back.
   static uint64_t MicrosecondsSince1970();
 
-  // `host` and `observer` must outlive the registry.
-  PoolRegistry(Options options, Device& host, PoolObserver& observer);
+  // `devices` and `observer` must outlive the registry.
+  PoolRegistry(Options options, DeviceTable& devices, PoolObserver& observer);
 
   PoolRegistry(const PoolRegistry&) = delete;
   PoolRegistry& operator=(const PoolRegistry&) = delete;
 
-  // Plans without allocating: what CreatePool would make. Errors: INVALID_ARGUMENT, naming the
-  // field; FAILED_PRECONDITION (DEVICE), a device that this daemon has not.
-  absl::StatusOr<PoolLayout> Plan(PoolSpec spec) const;
+  // Plans without allocating: what CreatePool would make. GPUs are named by UUID in it, whatever
+  // the spec calls them. Errors: INVALID_ARGUMENT, naming the field; FAILED_PRECONDITION or
+  // UNAVAILABLE (DEVICE), a device that this daemon has not, or not yet.
+  absl::StatusOr<PoolLayout> Plan(const PoolSpec& spec) const;
 
   // Errors: ALREADY_EXISTS (a pool being created counts); INVALID_ARGUMENT, naming the field;
   // FAILED_PRECONDITION (DEVICE), as Plan; RESOURCE_EXHAUSTED, the device has not that much memory,
@@ -83,8 +84,14 @@ class PoolRegistry {
   std::optional<TimePoint> Advance();
 
  private:
-  absl::Status CheckRoom(const PoolLayout& layout) const;
-  absl::StatusOr<std::shared_ptr<Pool>> Allocate(const PoolLayout& layout);
+  // A layout, and the device of each of its shards.
+  struct Planned {
+    PoolLayout layout;
+    std::vector<Device*> devices;
+  };
+
+  absl::StatusOr<Planned> PlanOnDevices(PoolSpec spec) const;
+  absl::StatusOr<std::shared_ptr<Pool>> Allocate(const Planned& planned);
   // Puts the pool under its name, which Create has taken, or gives the name back.
   absl::StatusOr<ServedPool> Enter(const PoolLayout& layout,
                                    absl::StatusOr<std::shared_ptr<Pool>> pool);
@@ -94,7 +101,7 @@ class PoolRegistry {
   std::vector<ServedPool> TakeUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  Device& host_;
+  DeviceTable& devices_;
   PoolObserver& observer_;
 
   mutable Mutex mutex_;

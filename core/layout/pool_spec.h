@@ -76,7 +76,7 @@ struct PoolSpec {
   bool operator==(const PoolSpec&) const = default;
 };
 
-// The only device of host memory; "cuda:N" and "cuda:GPU-<uuid>" are the others.
+// The only device of host memory; "cuda:N", "cuda:GPU-<uuid>" and "cuda:MIG-<uuid>" are the others.
 inline constexpr absl::string_view kHostDevice = "host";
 
 }  // namespace kvpool

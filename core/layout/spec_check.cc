@@ -72,8 +72,9 @@ absl::Status CheckDevices(const std::vector<std::string>& devices) {
   for (size_t i = 0; i < devices.size(); ++i) {
     const std::string field = absl::StrCat("devices[", i, "]");
     if (!IsDevice(devices[i])) {
-      return WrongField(field, Quoted(devices[i]),
-                        "a device is \"host\", \"cuda:<number>\" or \"cuda:GPU-<uuid>\"");
+      return WrongField(
+          field, Quoted(devices[i]),
+          "a device is \"host\", \"cuda:<number>\", \"cuda:GPU-<uuid>\" or \"cuda:MIG-<uuid>\"");
     }
     if (absl::StartsWith(devices[i], kCudaPrefix) != absl::StartsWith(devices[0], kCudaPrefix)) {
       return WrongField(

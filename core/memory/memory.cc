@@ -130,6 +130,11 @@ absl::Status Memory::Check(const PieceRange& range) const {
   return absl::OkStatus();
 }
 
+absl::Status Memory::health() const {
+  for (const Device* const device : devices_) KVPOOL_RETURN_IF_ERROR(device->health());
+  return absl::OkStatus();
+}
+
 void Memory::Read(const PieceRange& range, std::span<std::byte> bytes, Completion done) {
   KVPOOL_CHECK(Check(range).ok());
   KVPOOL_CHECK(bytes.size() == range.size_bytes);

@@ -60,6 +60,12 @@ class Memory {
   void Read(const PieceRange& range, std::span<std::byte> bytes, Completion done);
   void Write(const PieceRange& range, std::span<const std::byte> bytes, Completion done);
 
+  // The device of a shard. Requires shard < layout().num_shards().
+  Device& device(uint32_t shard) const { return *devices_[shard]; }
+
+  // OK, or Device::health of the first shard's whose device has failed.
+  absl::Status health() const;
+
   const PoolLayout& layout() const { return layout_; }
   std::span<const std::unique_ptr<Region>> regions() const { return regions_; }
 

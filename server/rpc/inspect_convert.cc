@@ -125,8 +125,10 @@ v1::PoolStatus ToMessage(const Pool& pool, const Viewer& viewer) {
   message.set_sessions(counts.sessions);
   message.set_waiting_calls(counts.waiting_calls);
   for (uint32_t shard = 0; shard < pool.layout().num_shards(); ++shard) {
-    *message.add_devices() = HostDeviceMessage();
+    *message.add_devices() = ToMessage(pool.memory().device(shard).info());
   }
+  const absl::Status health = pool.memory().health();
+  if (!health.ok()) message.set_failure(std::string(health.message()));
   return message;
 }
 
@@ -145,11 +147,12 @@ v1::SideChecksum ToMessage(const SideChecksum& checksum) {
   return message;
 }
 
-v1::Device HostDeviceMessage() {
-  v1::Device device;
-  device.set_kind(v1::DEVICE_KIND_HOST);
-  device.set_name("host memory");
-  return device;
+v1::Device ToMessage(const DeviceInfo& device) {
+  v1::Device message;
+  message.set_kind(device.kind == DeviceKind::kCuda ? v1::DEVICE_KIND_CUDA : v1::DEVICE_KIND_HOST);
+  message.set_uuid(device.uuid);
+  message.set_name(device.name);
+  return message;
 }
 
 void RedactTenants(const Viewer& viewer, v1::PoolLayout& layout) {

@@ -47,8 +47,7 @@ v1::ReclaimProof ToMessage(ReclaimProof proof);
 
 v1::SideChecksum ToMessage(const SideChecksum& checksum);
 
-// The host as a device.
-v1::Device HostDeviceMessage();
+v1::Device ToMessage(const DeviceInfo& device);
 
 // Replaces the tenants that a layout lists by the viewer's own, if it is among them, or by
 // "(others)": the names of others are not its business.

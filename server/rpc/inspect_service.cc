@@ -32,7 +32,9 @@ void InspectService::FillDaemon(v1::GetDaemonResponse& response) const {
   response.set_version(context_.version);
   response.set_daemon_epoch(context_.daemon_epoch);
   FromSystemTime(context_.start_time, *response.mutable_start_time());
-  *response.add_devices() = HostDeviceMessage();
+  for (const DeviceInfo& device : context_.devices.List()) {
+    *response.add_devices() = ToMessage(device);
+  }
   for (const absl::string_view policy : kEvictionPolicies) {
     response.add_eviction_policies(std::string(policy));
   }
@@ -40,6 +42,9 @@ void InspectService::FillDaemon(v1::GetDaemonResponse& response) const {
   response.set_draining(context_.draining);
   response.set_reclaim_proof(ToMessage(context_.processes.weakest_proof()));
   response.mutable_warnings()->Assign(context_.warnings.begin(), context_.warnings.end());
+  for (std::string& warning : context_.devices.warnings()) {
+    response.add_warnings(std::move(warning));
+  }
 }
 
 grpc::ServerWriteReactor<v1::ListPoolsResponse>* InspectService::ListPools(

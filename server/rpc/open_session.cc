@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include <spdlog/spdlog.h>
 
 #include "core/check.h"
@@ -44,6 +46,36 @@ std::string GeometryText(const PoolLayout& layout) {
       " layers of their own, high_precision_layers ", spec.high_precision_layers,
       ", raw_token_bytes ", spec.raw_token_bytes,
       spec.memory_order == MemoryOrder::kBlockMajor ? ", block-major" : ", layer-major");
+}
+
+// Whether the worker can open the handles of a pool on GPUs. Two processes with one pid, each in
+// its own container, cannot share a GPU's memory: the driver takes them for one process.
+absl::Status CheckGpus(const Pool& pool, const v1::OpenSessionRequest& request) {
+  const Memory& memory = pool.memory();
+  if (memory.device(0).info().kind != DeviceKind::kCuda) return absl::OkStatus();
+  const std::string& name = pool.layout().spec.name;
+  if (request.pid() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "pid is 0; for pool '", name, "', which is on GPUs, it is what getpid() returns"));
+  }
+  if (request.pid() == getpid()) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, {.reason = Reason::kPidCollision},
+        absl::StrCat("CUDA IPC cannot work: this worker and the daemon both have pid ", getpid(),
+                     ", each inside its container; start one of them under another pid"));
+  }
+  if (request.device_uuids().empty()) return absl::OkStatus();
+  std::vector<std::string> of_pool;
+  for (uint32_t shard = 0; shard < pool.layout().num_shards(); ++shard) {
+    of_pool.push_back(memory.device(shard).info().uuid);
+  }
+  if (std::ranges::find_first_of(of_pool, request.device_uuids()) != of_pool.end()) {
+    return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kDevice},
+                   absl::StrCat("pool '", name, "' is on ", absl::StrJoin(of_pool, ", "),
+                                ", and this worker sees ",
+                                absl::StrJoin(request.device_uuids(), ", "), " alone"));
 }
 
 absl::Status CheckPool(const PoolLayout& layout, const Peer& peer,
@@ -111,16 +143,22 @@ absl::StatusOr<OpenSessionCall> MakeCall(const ServiceContext& context, const Pe
 }
 
 void AddRegions(const ServedPool& served, v1::OpenSessionResponse& response) {
-  const auto regions = served.pool->memory().regions();
+  const Memory& memory = served.pool->memory();
+  const auto regions = memory.regions();
   KVPOOL_CHECK(regions.size() == served.region_ids.size());
   for (size_t shard = 0; shard < regions.size(); ++shard) {
     v1::MemoryRegion& region = *response.add_regions();
     region.set_shard(static_cast<uint32_t>(shard));
     region.set_region_id(served.region_ids[shard]);
     region.set_size_bytes(regions[shard]->size_bytes());
-    *region.mutable_device() = HostDeviceMessage();
+    *region.mutable_device() = ToMessage(memory.device(static_cast<uint32_t>(shard)).info());
     region.set_exporter_pid(getpid());
-    region.mutable_shared_memory();
+    const std::span<const std::byte> handle = regions[shard]->ipc_handle();
+    if (handle.empty()) {
+      region.mutable_shared_memory();
+    } else {
+      region.set_cuda_ipc(handle.data(), handle.size());
+    }
   }
 }
 
@@ -140,6 +178,7 @@ absl::Status OpenSession(const ServiceContext& context, const Peer& peer,
   KVPOOL_ASSIGN_OR_RETURN(const OpenSessionCall call, MakeCall(context, peer, request));
   KVPOOL_ASSIGN_OR_RETURN(const ServedPool served, context.pools.Find(request.pool()));
   KVPOOL_RETURN_IF_ERROR(CheckPool(served.pool->layout(), peer, request));
+  KVPOOL_RETURN_IF_ERROR(CheckGpus(*served.pool, request));
 
   context.sessions.Add(call.id, served.pool, peer.process);
   const absl::StatusOr<Duration> ttl = served.pool->OpenSession(call);

@@ -12,6 +12,7 @@
 #include <grpcpp/server_builder.h>
 
 #include "core/executor.h"
+#include "server/device_table.h"
 #include "server/fair_queue.h"
 #include "server/memory_budget.h"
 #include "server/peer.h"
@@ -38,7 +39,8 @@ struct ServiceContext {
   std::chrono::system_clock::time_point start_time;
   Clock clock;
   bool trace;
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings;  // What the start found, but for the devices'.
+  DeviceTable& devices;
   // Ends the daemon as `AdminService.Drain` says: within `deadline`, absent: the daemon's own.
   // `done` is called when no session is left, or the deadline has passed. Never blocks.
   std::function<void(std::optional<Duration> deadline, absl::AnyInvocable<void()> done)> drain;

@@ -50,11 +50,13 @@ absl::Status DeviceContext::Check(Result result, absl::string_view call) {
     const MutexLock lock(mutex_);
     // The first is the cause: what comes after only repeats it.
     if (failure_.ok()) failure_ = status;
+    has_failed_.store(true, std::memory_order_release);
   }
   return status;
 }
 
 absl::Status DeviceContext::health() const {
+  if (!has_failed_.load(std::memory_order_acquire)) return absl::OkStatus();
   const MutexLock lock(mutex_);
   return failure_;
 }

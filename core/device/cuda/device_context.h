@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
@@ -61,6 +62,7 @@ class DeviceContext {
   const std::shared_ptr<const Driver> driver_;
   const DeviceEntry entry_;
   Context handle_ = nullptr;
+  std::atomic<bool> has_failed_ = false;  // Whether failure_ is set: so that most need not look.
   mutable Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 };

@@ -72,7 +72,8 @@ absl::StatusOr<DeviceEntry> FindDevice(const Driver& driver, absl::string_view s
   const bool is_uuid = absl::StartsWith(wanted, "GPU-") || absl::StartsWith(wanted, "MIG-");
   if (!is_cuda || (!is_ordinal && !is_uuid)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "device '", selector, "' is neither \"cuda:<number>\" nor \"cuda:GPU-<uuid>\""));
+        "device '", selector,
+        "' is neither \"cuda:<number>\", nor \"cuda:GPU-<uuid>\" nor \"cuda:MIG-<uuid>\""));
   }
   KVPOOL_ASSIGN_OR_RETURN(const std::vector<DeviceEntry> devices, ListDevices(driver));
   const auto found = std::ranges::find_if(devices, [&](const DeviceEntry& entry) {

@@ -140,12 +140,13 @@ struct Fixture {
   test::TempDir directory;
   InlineExecutor executor;
   HostDevice device{executor};
+  DeviceTable devices{device};
   SessionHub hub;
   PoolRegistry registry{{.limits = LedgerLimits{},
                          .trace = false,
                          .poison = false,
                          .clock = [] { return std::chrono::steady_clock::now(); }},
-                        device,
+                        devices,
                         hub};
   std::unique_ptr<Listener> worker = Bind("worker", "team-a");
   std::unique_ptr<Listener> stranger = Bind("stranger", "team-b");

@@ -36,9 +36,10 @@ struct Fixture {
                   .trace = false,
                   .poison = poison,
                   .clock = [] { return std::chrono::steady_clock::now(); }},
-                 device, observer) {}
+                 devices, observer) {}
 
   test::FakeDevice device;
+  DeviceTable devices{device};
   NoObserver observer;
   PoolRegistry registry;
 };
@@ -87,11 +88,11 @@ TEST_CASE("A wrong spec is refused with the field, a device that is not here wit
   CHECK(absl::IsInvalidArgument(f.registry.Plan(spec).status()));
 
   spec = MakeSpec("p");
-  spec.devices = {"host", "cuda:0"};
+  spec.devices = {"cuda:0"};
   const absl::Status status = f.registry.Create(spec).status();
   CHECK(absl::IsFailedPrecondition(status));
   CHECK(GetErrorDetail(status).reason == Reason::kDevice);
-  CHECK(absl::StrContains(status.message(), "devices[1]: 'cuda:0'"));
+  CHECK(absl::StrContains(status.message(), "devices[0]: 'cuda:0'"));
   CHECK(f.device.allocated_bytes() == 0);
 }
 

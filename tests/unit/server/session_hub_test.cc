@@ -59,12 +59,13 @@ struct Fixture {
 
   int changes = 0;
   test::FakeDevice device;
+  DeviceTable devices{device};
   SessionHub hub{[this] { ++changes; }};
   PoolRegistry registry{{.limits = LedgerLimits{},
                          .trace = false,
                          .poison = false,
                          .clock = [] { return std::chrono::steady_clock::now(); }},
-                        device,
+                        devices,
                         hub};
   std::shared_ptr<Pool> pool;
   std::shared_ptr<const Process> process = MakeProcess(1, ReclaimProof::kPidfd);

@@ -69,7 +69,7 @@ TestServer::TestServer(const TestServerOptions& options)
       pools_({.limits = options.limits,
               .trace = options.trace,
               .clock = [this] { return TimePoint(Duration(now_.load())); }},
-             device_, hub_),
+             devices_, hub_),
       processes_(std::make_unique<Processes>(options.on_get_daemon)),
       services_({.pools = pools_,
                  .sessions = hub_,
@@ -87,6 +87,7 @@ TestServer::TestServer(const TestServerOptions& options)
                  .clock = [this] { return TimePoint(Duration(now_.load())); },
                  .trace = options.trace,
                  .warnings = {"a warning"},
+                 .devices = devices_,
                  .drain =
                      [this](std::optional<Duration> deadline, absl::AnyInvocable<void()> done) {
                        drain_deadline_ = deadline;

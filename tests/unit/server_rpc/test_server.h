@@ -87,7 +87,8 @@ class TestServer {
   server::WorkerPool workers_{"test-workers", 2};
   server::FairQueue long_calls_{workers_, 2};
   server::WorkerPool creation_{"test-creation", 1};
-  HostDevice device_{workers_};
+  HostDevice host_{workers_};
+  server::DeviceTable devices_{host_};
   server::SessionHub hub_;
   server::WatchHub watches_;
   server::PoolRegistry pools_;
