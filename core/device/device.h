@@ -53,6 +53,9 @@ class Region {
   // The 64 bytes with which another process maps it: of cuIpcGetMemHandle, the same ones always.
   // Empty for memory that is not a CUDA device's.
   virtual std::span<const std::byte> ipc_handle() const { return {}; }
+  // All its bytes, where the host can touch them; empty for a device's own memory.
+  virtual std::span<std::byte> host_bytes() { return {}; }
+  virtual std::span<const std::byte> host_bytes() const { return {}; }
 };
 
 // Device allocates memory that other processes can map, and moves bytes in it.
@@ -79,8 +82,8 @@ class Device {
   virtual void Fill(Region& region, std::span<const Extent> extents, uint8_t value,
                     Completion done) = 0;
 
-  // Copies each extent from `source`, which is this device's, to `destination`, which may be any
-  // device's.
+  // Copies each extent from `source` to `destination`. One of the two at least is this device's;
+  // the other has host_bytes(), or is of another device of the kind.
   virtual void Copy(const Region& source, Region& destination, std::span<const CopyExtent> extents,
                     Completion done) = 0;
 

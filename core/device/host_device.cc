@@ -14,17 +14,12 @@
 namespace kvpool {
 namespace {
 
-// The bytes of a region of this kind of device.
-std::span<std::byte> BytesOf(Region& region) {
-  auto* host = dynamic_cast<HostRegion*>(&region);
-  KVPOOL_CHECK(host != nullptr);
-  return host->bytes();
-}
-
-std::span<const std::byte> BytesOf(const Region& region) {
-  const auto* host = dynamic_cast<const HostRegion*>(&region);
-  KVPOOL_CHECK(host != nullptr);
-  return host->bytes();
+// The bytes of a region that the host can touch.
+template <typename AnyRegion>
+auto BytesOf(AnyRegion& region) {
+  const auto bytes = region.host_bytes();
+  KVPOOL_CHECK(!bytes.empty());
+  return bytes;
 }
 
 bool IsInside(uint64_t offset_bytes, uint64_t size_bytes, uint64_t region_bytes) {
@@ -73,10 +68,10 @@ void HostDevice::Fill(Region& region, std::span<const Extent> extents, uint8_t v
 
 void HostDevice::Copy(const Region& source, Region& destination,
                       std::span<const CopyExtent> extents, Completion done) {
-  if (dynamic_cast<const HostRegion*>(&destination) == nullptr) {
+  if (source.host_bytes().empty() || destination.host_bytes().empty()) {
     executor_.Post([done = std::move(done)]() mutable {
       done(MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kDevice},
-                     "host memory cannot be copied to another kind of device"));
+                     "the host cannot touch a device's memory: the device copies"));
     });
     return;
   }

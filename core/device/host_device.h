@@ -27,7 +27,7 @@ class HostDevice final : public Device {
                                                    absl::string_view name) override;
   void Fill(Region& region, std::span<const Extent> extents, uint8_t value,
             Completion done) override;
-  // FAILED_PRECONDITION (DEVICE) where `destination` is not host memory.
+  // FAILED_PRECONDITION (DEVICE) where the host cannot touch one of the two.
   void Copy(const Region& source, Region& destination, std::span<const CopyExtent> extents,
             Completion done) override;
   void Read(const Region& region, std::span<const Extent> extents, std::span<std::byte> bytes,

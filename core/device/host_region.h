@@ -31,8 +31,8 @@ class HostRegion final : public Region {
   uint64_t size_bytes() const override { return size_bytes_; }
   int shared_fd() const override { return fd_; }
 
-  std::span<std::byte> bytes() { return {data_, size_bytes_}; }
-  std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
+  std::span<std::byte> host_bytes() override { return {data_, size_bytes_}; }
+  std::span<const std::byte> host_bytes() const override { return {data_, size_bytes_}; }
 
  private:
   HostRegion(int fd, uint64_t size_bytes) : fd_(fd), size_bytes_(size_bytes) {}

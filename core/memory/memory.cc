@@ -95,8 +95,11 @@ void Memory::Copy(std::span<const BlockId> sources, Memory& destination,
   const size_t shards = regions_.size();
   const auto join = std::make_shared<Join>(shards, std::move(done));
   for (size_t shard = 0; shard < shards; ++shard) {
-    devices_[shard]->Copy(*regions_[shard], *destination.regions_[shard], *extents,
-                          PartOf(join, extents));
+    const Region& from = *regions_[shard];
+    Region& to = *destination.regions_[shard];
+    const bool is_from_host_to_device = !from.host_bytes().empty() && to.host_bytes().empty();
+    Device* const copier = is_from_host_to_device ? destination.devices_[shard] : devices_[shard];
+    copier->Copy(from, to, *extents, PartOf(join, extents));
   }
 }
 

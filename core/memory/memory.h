@@ -48,7 +48,8 @@ class Memory {
   void Fill(std::span<const BlockId> blocks, uint8_t value, Completion done);
 
   // Copies whole blocks, source i to destination i, shard to shard, between pools of the same
-  // fingerprint and number of shards. `destination` may be this.
+  // fingerprint and number of shards, on whatever devices. `destination` may be this. Each shard is
+  // copied by the device whose memory the host cannot touch, by the source's where that is both.
   void Copy(std::span<const BlockId> sources, Memory& destination,
             std::span<const BlockId> destinations, Completion done);
 

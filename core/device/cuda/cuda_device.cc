@@ -3,6 +3,7 @@
 #include <array>
 #include <future>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -26,14 +27,44 @@ bool IsInside(uint64_t offset_bytes, uint64_t size_bytes, uint64_t region_bytes)
   return size_bytes <= region_bytes && offset_bytes <= region_bytes - size_bytes;
 }
 
-// Checks every extent before the first byte moves, and returns their sum.
-uint64_t CheckedSum(std::span<const Extent> extents, const CudaRegion& region) {
-  uint64_t sum = 0;
+// Each of these checks every extent before the first byte moves.
+
+void CheckInside(std::span<const Extent> extents, const CudaRegion& region) {
   for (const Extent& extent : extents) {
     KVPOOL_CHECK(IsInside(extent.offset_bytes, extent.size_bytes, region.size_bytes()));
+  }
+}
+
+void CheckInside(std::span<const CopyExtent> extents, const Region& source,
+                 const Region& destination) {
+  for (const CopyExtent& extent : extents) {
+    KVPOOL_CHECK(IsInside(extent.source_bytes, extent.size_bytes, source.size_bytes()));
+    KVPOOL_CHECK(IsInside(extent.destination_bytes, extent.size_bytes, destination.size_bytes()));
+  }
+}
+
+// To `size_bytes` where they lie one after the other.
+std::vector<CopyExtent> ToRow(std::span<const Extent> extents, const CudaRegion& region,
+                              uint64_t size_bytes) {
+  CheckInside(extents, region);
+  std::vector<CopyExtent> copies;
+  copies.reserve(extents.size());
+  uint64_t sum = 0;
+  for (const Extent& extent : extents) {
+    copies.push_back({.source_bytes = extent.offset_bytes,
+                      .destination_bytes = sum,
+                      .size_bytes = extent.size_bytes});
     sum += extent.size_bytes;
   }
-  return sum;
+  KVPOOL_CHECK(sum == size_bytes);
+  return copies;
+}
+
+std::vector<CopyExtent> FromRow(std::span<const Extent> extents, const CudaRegion& region,
+                                uint64_t size_bytes) {
+  std::vector<CopyExtent> copies = ToRow(extents, region, size_bytes);
+  for (CopyExtent& copy : copies) std::swap(copy.source_bytes, copy.destination_bytes);
+  return copies;
 }
 
 // Does `work` and waits for it.
@@ -91,62 +122,60 @@ absl::StatusOr<std::unique_ptr<Region>> CudaDevice::Allocate(uint64_t size_bytes
 void CudaDevice::Fill(Region& region, std::span<const Extent> extents, uint8_t value,
                       Completion done) {
   const CudaRegion& to = Cast(region);
-  CheckedSum(extents, to);
+  CheckInside(extents, to);
   within_->Post([&to, extents, value](Lane& lane) { return FillExtents(lane, to, extents, value); },
                 std::move(done));
 }
 
 void CudaDevice::Copy(const Region& source, Region& destination,
                       std::span<const CopyExtent> extents, Completion done) {
+  CheckInside(extents, source, destination);
+  const std::span<const std::byte> from_host = source.host_bytes();
+  const std::span<std::byte> to_host = destination.host_bytes();
+  if (!from_host.empty()) {
+    const CudaRegion& to = Cast(destination);
+    return to_device_->Post([from_host, &to, extents](
+                                Lane& lane) { return CopyFromHost(lane, from_host, to, extents); },
+                            std::move(done));
+  }
   const CudaRegion& from = Cast(source);
-  const auto* to = dynamic_cast<const CudaRegion*>(&destination);
-  if (to == nullptr) {
-    within_->Post(
-        [](Lane&) {
-          return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kDevice},
-                           "device memory cannot be copied to another kind of device");
-        },
+  if (!to_host.empty()) {
+    return to_host_->Post(
+        [&from, to_host, extents](Lane& lane) { return CopyToHost(lane, from, to_host, extents); },
         std::move(done));
-    return;
   }
-  for (const CopyExtent& extent : extents) {
-    KVPOOL_CHECK(IsInside(extent.source_bytes, extent.size_bytes, from.size_bytes()));
-    KVPOOL_CHECK(IsInside(extent.destination_bytes, extent.size_bytes, to->size_bytes()));
-  }
-  within_->Post([&from, to, extents](Lane& lane) { return CopyExtents(lane, from, *to, extents); },
+  const CudaRegion& to = Cast(destination);
+  within_->Post([&from, &to, extents](Lane& lane) { return CopyExtents(lane, from, to, extents); },
                 std::move(done));
 }
 
 void CudaDevice::Read(const Region& region, std::span<const Extent> extents,
                       std::span<std::byte> bytes, Completion done) {
   const CudaRegion& from = Cast(region);
-  KVPOOL_CHECK(CheckedSum(extents, from) == bytes.size());
-  to_host_->Post(
-      [&from, extents, bytes](Lane& lane) { return ReadExtents(lane, from, extents, bytes); },
-      std::move(done));
+  to_host_->Post([&from, bytes, copies = ToRow(extents, from, bytes.size())](
+                     Lane& lane) { return CopyToHost(lane, from, bytes, copies); },
+                 std::move(done));
 }
 
 void CudaDevice::Write(Region& region, std::span<const Extent> extents,
                        std::span<const std::byte> bytes, Completion done) {
   const CudaRegion& to = Cast(region);
-  KVPOOL_CHECK(CheckedSum(extents, to) == bytes.size());
-  to_device_->Post(
-      [&to, extents, bytes](Lane& lane) { return WriteExtents(lane, to, extents, bytes); },
-      std::move(done));
+  to_device_->Post([&to, bytes, copies = FromRow(extents, to, bytes.size())](
+                       Lane& lane) { return CopyFromHost(lane, bytes, to, copies); },
+                   std::move(done));
 }
 
 void CudaDevice::Sum(const Region& region, std::span<const Extent> extents, Dtype dtype,
                      std::span<ExtentSums> results, Completion done) {
   const CudaRegion& from = Cast(region);
-  CheckedSum(extents, from);
+  CheckInside(extents, from);
   if (kernels_ == nullptr) {
-    to_host_->Post(
+    return to_host_->Post(
         [this](Lane&) {
           return absl::UnimplementedError(
               absl::StrCat(info_.uuid, " has no kernels to add up: ", kernel_status_.message()));
         },
         std::move(done));
-    return;
   }
   to_host_->Post([&from, extents, dtype,
                   results](Lane& lane) { return SumExtents(lane, from, extents, dtype, results); },

@@ -41,7 +41,7 @@ class CudaDevice final : public Device {
                                                    absl::string_view name) override;
   void Fill(Region& region, std::span<const Extent> extents, uint8_t value,
             Completion done) override;
-  // FAILED_PRECONDITION (DEVICE) where `destination` is not a CUDA device's.
+  // Either may be the host's, or, of the same driver, another GPU's.
   void Copy(const Region& source, Region& destination, std::span<const CopyExtent> extents,
             Completion done) override;
   void Read(const Region& region, std::span<const Extent> extents, std::span<std::byte> bytes,

@@ -49,10 +49,10 @@ void Join(const PartSums& part, uint64_t size_bytes, ExtentSums& into) {
 }
 
 // Puts what a half's pieces came to behind what their extents have.
-void JoinAll(std::span<const ExtentCutter::Piece> pieces, std::span<const PartSums> parts,
+void JoinAll(std::span<const ExtentPiece> pieces, std::span<const PartSums> parts,
              std::span<ExtentSums> results) {
   auto part = parts.begin();
-  for (const ExtentCutter::Piece& piece : pieces) {
+  for (const ExtentPiece& piece : pieces) {
     for (uint64_t done = 0; done < piece.size; done += kPartBytes) {
       Join(*part++, std::min(kPartBytes, piece.size - done), results[piece.extent]);
     }
@@ -68,14 +68,17 @@ absl::Status SumExtents(Lane& lane, const CudaRegion& region, std::span<const Ex
     KVPOOL_CHECK((extent.offset_bytes | extent.size_bytes) % sizeof(uint32_t) == 0);
   }
   std::ranges::fill(results, ExtentSums{});
-  ExtentCutter cutter(extents, region.base());
-  std::vector<ExtentCutter::Piece> pieces;
+  ExtentCutter cutter(extents);
+  std::vector<ExtentPiece> pieces;
   while (true) {
     KVPOOL_ASSIGN_OR_RETURN(Staging::Half* const half, lane.staging().Next());
     pieces.clear();
     uint64_t part_count = 0;
-    cutter.Cut(kMaxBytes, Staging::kHalfPieces, [&](ExtentCutter::Piece piece) {
-      half->sums[pieces.size()] = {.from = piece.at, .size = piece.size, .first_part = part_count};
+    cutter.Cut(kMaxBytes, Staging::kHalfPieces, [&](const ExtentPiece& piece) {
+      half->sums[pieces.size()] = {
+          .from = region.base() + extents[piece.extent].offset_bytes + piece.offset,
+          .size = piece.size,
+          .first_part = part_count};
       pieces.push_back(piece);
       part_count += PartsOf(piece.size);
     });

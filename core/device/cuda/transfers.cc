@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/device/cuda/extent_cutter.h"
 #include "core/device/cuda/piece_copier.h"
@@ -73,13 +74,15 @@ absl::Status FillExtents(Lane& lane, const CudaRegion& region, std::span<const E
   if (lane.kernels() == nullptr || extents.size() < kKernelPieces) {
     return FillRows(lane, region.base(), extents, value);
   }
-  ExtentCutter cutter(extents, region.base());
+  ExtentCutter cutter(extents);
   while (true) {
     KVPOOL_ASSIGN_OR_RETURN(Staging::Half* const half, lane.staging().Next());
     size_t count = 0;
     uint64_t max_bytes = 0;
-    cutter.Cut(~uint64_t{0}, Staging::kHalfPieces, [&](ExtentCutter::Piece piece) {
-      half->fills[count++] = {.to = piece.at, .size = piece.size};
+    cutter.Cut(~uint64_t{0}, Staging::kHalfPieces, [&](const ExtentPiece& piece) {
+      half->fills[count++] = {
+          .to = region.base() + extents[piece.extent].offset_bytes + piece.offset,
+          .size = piece.size};
       max_bytes = std::max(max_bytes, piece.size);
     });
     if (count == 0) return absl::OkStatus();
@@ -110,53 +113,60 @@ absl::Status CopyExtents(Lane& lane, const CudaRegion& source, const CudaRegion&
   return absl::OkStatus();
 }
 
-absl::Status ReadExtents(Lane& lane, const CudaRegion& region, std::span<const Extent> extents,
-                         std::span<std::byte> bytes) {
-  // What is under way: a half, and the bytes that it becomes.
+absl::Status CopyToHost(Lane& lane, const CudaRegion& source, std::span<std::byte> host,
+                        std::span<const CopyExtent> extents) {
+  // What is under way: a half, and where its bytes go, one after the other.
   struct Chunk {
     const Staging::Half* half = nullptr;
-    std::span<std::byte> to;
+    std::vector<std::span<std::byte>> to;
   };
-  std::optional<Chunk> last;
+  Chunk last;
   const auto finish_last = [&]() -> absl::Status {
-    if (!last.has_value()) return absl::OkStatus();
-    KVPOOL_RETURN_IF_ERROR(lane.staging().Await(*last->half));
-    std::memcpy(last->to.data(), last->half->bytes, last->to.size());
+    if (last.half == nullptr) return absl::OkStatus();
+    KVPOOL_RETURN_IF_ERROR(lane.staging().Await(*last.half));
+    const std::byte* from = last.half->bytes;
+    for (const std::span<std::byte> to : last.to) {
+      std::memcpy(to.data(), from, to.size());
+      from += to.size();
+    }
     return absl::OkStatus();
   };
-  ExtentCutter cutter(extents, region.base());
+  ExtentCutter cutter(extents);
   while (true) {
     KVPOOL_ASSIGN_OR_RETURN(Staging::Half* const half, lane.staging().Next());
-    size_t count = 0;
+    Chunk next{.half = half, .to = {}};
     uint64_t at = AddressOf(half->bytes);
-    const uint64_t size =
-        cutter.Cut(Staging::kHalfBytes, Staging::kHalfPieces, [&](ExtentCutter::Piece piece) {
-          half->copies[count++] = {.to = at, .from = piece.at, .size = piece.size};
-          at += piece.size;
-        });
-    if (size == 0) return finish_last();
-    KVPOOL_RETURN_IF_ERROR(CopyPieces(lane, *half, count));
+    cutter.Cut(Staging::kHalfBytes, Staging::kHalfPieces, [&](const ExtentPiece& piece) {
+      const CopyExtent& extent = extents[piece.extent];
+      half->copies[next.to.size()] = {
+          .to = at, .from = source.base() + extent.source_bytes + piece.offset, .size = piece.size};
+      next.to.push_back(host.subspan(extent.destination_bytes + piece.offset, piece.size));
+      at += piece.size;
+    });
+    if (next.to.empty()) return finish_last();
+    KVPOOL_RETURN_IF_ERROR(CopyPieces(lane, *half, next.to.size()));
     KVPOOL_RETURN_IF_ERROR(finish_last());
-    last = Chunk{.half = half, .to = bytes.first(size)};
-    bytes = bytes.subspan(size);
+    last = std::move(next);
   }
 }
 
-absl::Status WriteExtents(Lane& lane, const CudaRegion& region, std::span<const Extent> extents,
-                          std::span<const std::byte> bytes) {
-  ExtentCutter cutter(extents, region.base());
+absl::Status CopyFromHost(Lane& lane, std::span<const std::byte> host,
+                          const CudaRegion& destination, std::span<const CopyExtent> extents) {
+  ExtentCutter cutter(extents);
   while (true) {
     KVPOOL_ASSIGN_OR_RETURN(Staging::Half* const half, lane.staging().Next());
     size_t count = 0;
-    uint64_t at = AddressOf(half->bytes);
-    const uint64_t size =
-        cutter.Cut(Staging::kHalfBytes, Staging::kHalfPieces, [&](ExtentCutter::Piece piece) {
-          half->copies[count++] = {.to = piece.at, .from = at, .size = piece.size};
-          at += piece.size;
-        });
-    if (size == 0) return absl::OkStatus();
-    std::memcpy(half->bytes, bytes.data(), size);
-    bytes = bytes.subspan(size);
+    std::byte* at = half->bytes;
+    cutter.Cut(Staging::kHalfBytes, Staging::kHalfPieces, [&](const ExtentPiece& piece) {
+      const CopyExtent& extent = extents[piece.extent];
+      const auto from = host.subspan(extent.source_bytes + piece.offset, piece.size);
+      std::memcpy(at, from.data(), from.size());
+      half->copies[count++] = {.to = destination.base() + extent.destination_bytes + piece.offset,
+                               .from = AddressOf(at),
+                               .size = piece.size};
+      at += piece.size;
+    });
+    if (count == 0) return absl::OkStatus();
     KVPOOL_RETURN_IF_ERROR(CopyPieces(lane, *half, count));
   }
 }

@@ -1,6 +1,8 @@
 #include "core/device/cuda/cuda_device.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -135,15 +137,51 @@ TEST_CASE("device memory is copied to another GPU") {
   CHECK(bytes == expected);
 }
 
-TEST_CASE("copying device memory to another kind of device is a failed precondition") {
+TEST_CASE("a GPU copies its memory to the host's and back, scattered") {
   FakeGpu gpu;
   InlineExecutor executor;
   HostDevice host(executor);
-  const auto source = gpu.Allocate(64);
-  auto destination = host.Allocate(64, "test");
-  REQUIRE(destination.ok());
-  CheckRefused(gpu.Copy(*source, **destination, {}), absl::StatusCode::kFailedPrecondition,
-               Reason::kDevice, {"another kind of device"});
+  const auto region = gpu.Allocate(64);
+  auto other = host.Allocate(64, "test");
+  REQUIRE(other.ok());
+  const std::span<std::byte> host_bytes = (*other)->host_bytes();
+  for (size_t i = 0; i < 64; ++i) host_bytes[i] = static_cast<std::byte>(i + 1);
+  const std::array<CopyExtent, 3> to_device{
+      {{.source_bytes = 60, .destination_bytes = 0, .size_bytes = 4},
+       {.source_bytes = 7, .destination_bytes = 7, .size_bytes = 0},
+       {.source_bytes = 0, .destination_bytes = 61, .size_bytes = 3}}};
+  REQUIRE(gpu.Copy(**other, *region, to_device).ok());
+  std::vector<std::byte> expected(64);
+  for (size_t i = 0; i < 4; ++i) expected[i] = static_cast<std::byte>(61 + i);
+  for (size_t i = 0; i < 3; ++i) expected[61 + i] = static_cast<std::byte>(1 + i);
+  CHECK(gpu.ReadAll(*region) == expected);
+
+  std::ranges::fill(host_bytes, std::byte{0xEE});
+  const std::array<CopyExtent, 2> to_host{
+      {{.source_bytes = 61, .destination_bytes = 1, .size_bytes = 3},
+       {.source_bytes = 0, .destination_bytes = 62, .size_bytes = 2}}};
+  REQUIRE(gpu.Copy(*region, **other, to_host).ok());
+  std::vector<std::byte> expected_host(64, std::byte{0xEE});
+  for (size_t i = 0; i < 3; ++i) expected_host[1 + i] = static_cast<std::byte>(1 + i);
+  for (size_t i = 0; i < 2; ++i) expected_host[62 + i] = static_cast<std::byte>(61 + i);
+  CHECK(std::ranges::equal(host_bytes, expected_host));
+}
+
+TEST_CASE("the host refuses to copy what it cannot touch") {
+  FakeGpu gpu;
+  InlineExecutor executor;
+  HostDevice host(executor);
+  const auto region = gpu.Allocate(64);
+  CHECK(region->host_bytes().empty());
+  auto other = host.Allocate(64, "test");
+  REQUIRE(other.ok());
+  test::WaitingDevice waiting(host);
+  for (const bool is_source : {true, false}) {
+    const Region& from = is_source ? *region : **other;
+    Region& to = is_source ? **other : *region;
+    CheckRefused(waiting.Copy(from, to, {}), absl::StatusCode::kFailedPrecondition, Reason::kDevice,
+                 {"cannot touch"});
+  }
 }
 
 TEST_CASE("host memory has no handle of CUDA's, and the host does not fail") {

@@ -1,10 +1,16 @@
 #include "core/device/cuda/transfers.h"
 
+#include <algorithm>
+#include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/device/host_device.h"
+#include "core/executor.h"
 #include "tests/gpu/device_model.h"
 #include "tests/support/eventually.h"
+#include "tests/support/random.h"
 #include "tests/unit/cuda/fixture.h"
 
 namespace kvpool::cuda {
@@ -58,6 +64,77 @@ TEST_CASE("many small extents are one launch, or one batch, or a call each") {
   CHECK(fakecuda_calls("cuLaunchKernel") == (way.has_kernels ? 1U : 0U));
   CHECK(fakecuda_calls("cuMemcpyBatchAsync") == (!way.has_kernels && has_batch ? 1U : 0U));
   CHECK(fakecuda_calls("cuMemcpyAsync") == (has_batch ? 0U : 100U));
+}
+
+TEST_CASE(
+    "many small extents from the host and to it are one launch, or one batch, or a call each") {
+  const Way way = kWays[static_cast<size_t>(GENERATE(0, 1, 2, 3))];
+  const bool is_to_host = GENERATE(true, false);
+  CAPTURE(way.name, is_to_host);
+  FakeGpu gpu;
+  Set(way);
+  InlineExecutor executor;
+  HostDevice host(executor);
+  const auto region = gpu.Allocate(kSize);
+  auto other = host.Allocate(kSize, "test");
+  REQUIRE(other.ok());
+  // 64 blocks of 8 layers, each lying otherwise there than here.
+  std::vector<CopyExtent> copies;
+  for (uint64_t i = 0; i < 512; ++i) {
+    copies.push_back(
+        {.source_bytes = i * 500, .destination_bytes = (511 - i) * 510, .size_bytes = 160});
+  }
+  REQUIRE(
+      (is_to_host ? gpu.Copy(*region, **other, copies) : gpu.Copy(**other, *region, copies)).ok());
+  const bool has_batch = std::string(way.version) != "12070";
+  CHECK(fakecuda_calls("cuLaunchKernel") == (way.has_kernels ? 1U : 0U));
+  CHECK(fakecuda_calls("cuMemcpyBatchAsync") == (!way.has_kernels && has_batch ? 1U : 0U));
+  CHECK(fakecuda_calls("cuMemcpyAsync") == (has_batch ? 0U : 512U));
+}
+
+TEST_CASE("copies between the host and a GPU agree with plain vectors, each way") {
+  const uint64_t seed = test::Seed();
+  const Way way = kWays[static_cast<size_t>(GENERATE(0, 1, 2, 3))];
+  CAPTURE(seed, way.name);
+  test::Random random(seed);
+  // More than the staging memory has room for, in bytes and in pieces.
+  constexpr uint64_t kLong = 2 * Staging::kHalfBytes + 12'345;
+  FakeGpu gpu;
+  Set(way);
+  InlineExecutor executor;
+  HostDevice host(executor);
+  const auto region = gpu.Allocate(kLong);
+  auto other = host.Allocate(kLong, "test");
+  REQUIRE(other.ok());
+  const std::span<std::byte> host_bytes = (*other)->host_bytes();
+  for (size_t i = 0; i < kLong; ++i) host_bytes[i] = static_cast<std::byte>(i * i / 251);
+  std::vector<std::byte> expected_gpu(kLong);
+  std::vector<std::byte> expected_host(host_bytes.begin(), host_bytes.end());
+  for (int step = 0; step < 6; ++step) {
+    CAPTURE(step);
+    // Runs that do not overlap, each to the place of another of its size.
+    const uint64_t place_bytes = step == 0 ? kLong : step % 4 < 2 ? 100 : 200'000;
+    const auto places =
+        static_cast<uint32_t>(std::min<uint64_t>(kLong / place_bytes, Staging::kHalfPieces + 9));
+    const uint32_t shift = random.Below(places);
+    std::vector<CopyExtent> copies;
+    for (uint32_t i = 0; i < places; ++i) {
+      copies.push_back({.source_bytes = i * place_bytes,
+                        .destination_bytes = (i + shift) % places * place_bytes,
+                        .size_bytes = place_bytes - random.Below(40)});
+    }
+    const bool is_to_host = step % 2 == 1;
+    const auto& from = is_to_host ? expected_gpu : expected_host;
+    auto& to = is_to_host ? expected_host : expected_gpu;
+    for (const CopyExtent& copy : copies) {
+      std::memcpy(to.data() + copy.destination_bytes, from.data() + copy.source_bytes,
+                  copy.size_bytes);
+    }
+    REQUIRE((is_to_host ? gpu.Copy(*region, **other, copies) : gpu.Copy(**other, *region, copies))
+                .ok());
+  }
+  CHECK(std::ranges::equal(host_bytes, expected_host));
+  CHECK(gpu.ReadAll(*region) == expected_gpu);
 }
 
 TEST_CASE("large extents go by the copy engines, kernels or not") {

@@ -211,7 +211,7 @@ TEST_CASE("host memory is copied between two host devices") {
   CHECK(ReadAll(second, **destination) == std::vector<std::byte>(64, std::byte{0x11}));
 }
 
-TEST_CASE("copying host memory to another kind of device is a failed precondition") {
+TEST_CASE("copying host memory to what the host cannot touch is a failed precondition") {
   InlineExecutor executor;
   HostDevice host(executor);
   test::FakeDevice other_kind;

@@ -87,8 +87,8 @@ TEST_CASE("a region is zero, of exactly its size, and wholly allocated") {
   const auto region = HostRegion::Create(size, "test");
   REQUIRE(region.ok());
   CHECK((*region)->size_bytes() == size);
-  REQUIRE((*region)->bytes().size() == size);
-  CHECK(AllAre((*region)->bytes(), 0));
+  REQUIRE((*region)->host_bytes().size() == size);
+  CHECK(AllAre((*region)->host_bytes(), 0));
   struct stat file {};
   REQUIRE(fstat((*region)->shared_fd(), &file) == 0);
   CHECK(static_cast<uint64_t>(file.st_size) == size);
@@ -98,7 +98,7 @@ TEST_CASE("a region is zero, of exactly its size, and wholly allocated") {
 TEST_CASE("a region asks for huge pages where the kernel has them, and is no forked child's") {
   const auto region = HostRegion::Create(uint64_t{4} << 20, "test");
   REQUIRE(region.ok());
-  const std::string flags = MappingFlags((*region)->bytes().data());
+  const std::string flags = MappingFlags((*region)->host_bytes().data());
   CAPTURE(flags);
   CHECK(absl::StrContains(flags, " sh "));
   CHECK(absl::StrContains(flags, " dc "));
@@ -138,13 +138,13 @@ TEST_CASE("a region can be neither shrunk nor grown nor sealed further through a
   CHECK(errno == EPERM);
   CHECK(fcntl(copy, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == -1);
   close(copy);
-  CHECK(AllAre((*region)->bytes(), 0));
+  CHECK(AllAre((*region)->host_bytes(), 0));
 }
 
 TEST_CASE("a hole that another mapping punches reads as zeros and can be written again") {
   const auto region = HostRegion::Create(4 * kPage, "test");
   REQUIRE(region.ok());
-  const std::span<std::byte> bytes = (*region)->bytes();
+  const std::span<std::byte> bytes = (*region)->host_bytes();
   std::ranges::fill(bytes, std::byte{0xAB});
   void* other =
       mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, (*region)->shared_fd(), 0);
@@ -163,7 +163,7 @@ TEST_CASE("a mapping made through a region's fd outlives the region") {
   REQUIRE(region.ok());
   void* other = mmap(nullptr, kPage, PROT_READ, MAP_SHARED, (*region)->shared_fd(), 0);
   REQUIRE(other != MAP_FAILED);
-  std::ranges::fill((*region)->bytes(), std::byte{0x5A});
+  std::ranges::fill((*region)->host_bytes(), std::byte{0x5A});
   region->reset();
   CHECK(AllAre(std::span(static_cast<const std::byte*>(other), kPage), 0x5A));
   munmap(other, kPage);
@@ -172,7 +172,7 @@ TEST_CASE("a mapping made through a region's fd outlives the region") {
 TEST_CASE("a forked child does not have a region's mapping") {
   const auto region = HostRegion::Create(kPage, "test");
   REQUIRE(region.ok());
-  CHECK(test::TouchingDiesInChild((*region)->bytes().data()));
+  CHECK(test::TouchingDiesInChild((*region)->host_bytes().data()));
 }
 
 TEST_CASE("a region shows by its name, cut to what the kernel takes") {

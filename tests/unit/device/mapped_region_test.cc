@@ -53,8 +53,8 @@ TEST_CASE("what is written through a mapping is in the region, and the reverse")
   REQUIRE(mapping.ok());
   REQUIRE(mapping->bytes().size() == kSize);
   mapping->mutable_bytes()[kSize - 1] = std::byte{0x42};
-  CHECK(region->bytes()[kSize - 1] == std::byte{0x42});
-  region->bytes()[0] = std::byte{0x24};
+  CHECK(region->host_bytes()[kSize - 1] == std::byte{0x42});
+  region->host_bytes()[0] = std::byte{0x24};
   CHECK(mapping->bytes()[0] == std::byte{0x24});
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("a read-only mapping sees the region and needs no right to write") {
   REQUIRE(read_only >= 0);
   const auto mapping = MappedRegion::Map(read_only, kSize, Access::kReadOnly);
   REQUIRE(mapping.ok());
-  region->bytes()[7] = std::byte{0x77};
+  region->host_bytes()[7] = std::byte{0x77};
   CHECK(mapping->bytes()[7] == std::byte{0x77});
   CHECK(MappedRegion::Map(read_only, kSize, Access::kReadWrite).status().code() ==
         absl::StatusCode::kInternal);
@@ -114,7 +114,7 @@ TEST_CASE("a mapping outlives the region and its fd, and keeps no fd") {
   const auto mapping = MappedRegion::Map(region->shared_fd(), kSize, Access::kReadOnly);
   REQUIRE(mapping.ok());
   CHECK(test::OpenFdCount() == before);
-  region->bytes()[5] = std::byte{0x55};
+  region->host_bytes()[5] = std::byte{0x55};
   region.reset();
   CHECK(test::OpenFdCount() == before - 1);
   CHECK(mapping->bytes()[5] == std::byte{0x55});
@@ -123,8 +123,8 @@ TEST_CASE("a mapping outlives the region and its fd, and keeps no fd") {
 TEST_CASE("a mapping moves") {
   const auto first = MakeRegion();
   const auto second = MakeRegion();
-  first->bytes()[0] = std::byte{1};
-  second->bytes()[0] = std::byte{2};
+  first->host_bytes()[0] = std::byte{1};
+  second->host_bytes()[0] = std::byte{2};
   auto a = MappedRegion::Map(first->shared_fd(), kSize, Access::kReadWrite);
   auto b = MappedRegion::Map(second->shared_fd(), kSize, Access::kReadOnly);
   REQUIRE(a.ok());
