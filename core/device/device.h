@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "core/layout/dtype.h"
 #include "core/layout/pool_layout.h"
 
 namespace kvpool {
@@ -58,6 +59,17 @@ class Region {
   virtual std::span<const std::byte> host_bytes() const { return {}; }
 };
 
+// What identifies the content of one extent. Sums are over its elements in f64, in any order (to
+// 1e-12 of a sum in element order), NaNs counted but not summed; 0 for formats that do not decode
+// to numbers. `crc32c` is over the raw bytes, and exact.
+struct ExtentSums {
+  double sum = 0;
+  double sum_of_squares = 0;
+  double sum_of_absolutes = 0;
+  uint64_t nan_count = 0;
+  uint32_t crc32c = 0;
+};
+
 // Device allocates memory that other processes can map, and moves bytes in it.
 //
 // Operations are asynchronous: each returns at once and ends by its completion, when its effect
@@ -94,6 +106,13 @@ class Device {
   // The reverse.
   virtual void Write(Region& region, std::span<const Extent> extents,
                      std::span<const std::byte> bytes, Completion done) = 0;
+
+  // Adds up each extent, of elements of `dtype`, into `results`, one for each. UNIMPLEMENTED where
+  // the device cannot, or not these extents: who reads the bytes adds them up.
+  virtual void Sum(const Region& /*region*/, std::span<const Extent> /*extents*/, Dtype /*dtype*/,
+                   std::span<ExtentSums> /*results*/, Completion done) {
+    done(absl::UnimplementedError("the device does not add up"));
+  }
 
   // OK, or, where the device is lost for good, FAILED_PRECONDITION (DEVICE_FAILED) and of what.
   // Every operation ends with that then.

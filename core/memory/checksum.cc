@@ -10,6 +10,7 @@
 #include <isa-l/crc.h>
 
 #include "core/check.h"
+#include "core/device/crc_register.h"
 
 namespace kvpool {
 namespace {
@@ -148,6 +149,14 @@ void ChecksumBuilder::Add(std::span<const std::byte> bytes) {
     case Dtype::kRaw:
       return;
   }
+}
+
+void ChecksumBuilder::Add(const ExtentSums& sums, uint64_t size_bytes) {
+  checksum_.sum += sums.sum;
+  checksum_.sum_of_squares += sums.sum_of_squares;
+  checksum_.sum_of_absolutes += sums.sum_of_absolutes;
+  checksum_.nan_count += sums.nan_count;
+  checksum_.crc32c = ~JoinCrc(~checksum_.crc32c, sums.crc32c, size_bytes);
 }
 
 SideChecksum ChecksumBuilder::Result() const {

@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <span>
 
+#include "core/device/device.h"
 #include "core/layout/dtype.h"
 
 namespace kvpool {
 
 // What identifies the content of one side of some blocks. Sums are over elements as f64, in
-// element order, NaNs counted but not summed, infinities summed as they are (of both signs they
-// make a sum that is NaN); `crc32c` is over the raw bytes, scales included.
+// element order (to 1e-12 of that where a device made them), NaNs counted but not summed,
+// infinities summed as they are (of both signs they make a sum that is NaN); `crc32c` is over the
+// raw bytes, scales included.
 struct SideChecksum {
   double sum = 0;
   double sum_of_squares = 0;
@@ -30,6 +32,8 @@ class ChecksumBuilder {
   explicit ChecksumBuilder(Dtype dtype);
 
   void Add(std::span<const std::byte> bytes);
+  // What a device has added up, of `size_bytes`.
+  void Add(const ExtentSums& sums, uint64_t size_bytes);
   // Of what was added so far; more may be added afterwards.
   SideChecksum Result() const;
 

@@ -158,4 +158,20 @@ void Memory::Write(const PieceRange& range, std::span<const std::byte> bytes, Co
                                    absl::Status status) mutable { done(std::move(status)); });
 }
 
+void Memory::Sum(std::span<const PieceRange> ranges, Dtype dtype, std::span<ExtentSums> results,
+                 Completion done) {
+  KVPOOL_CHECK(!ranges.empty() && ranges.size() == results.size());
+  const uint32_t shard = ranges.front().shard;
+  std::vector<Extent> extents;
+  extents.reserve(ranges.size());
+  for (const PieceRange& range : ranges) {
+    KVPOOL_CHECK(Check(range).ok() && range.shard == shard);
+    extents.push_back(ExtentOf(layout_, range));
+  }
+  const std::span<const Extent> view(extents);
+  devices_[shard]->Sum(*regions_[shard], view, dtype, results,
+                       [extents = std::move(extents), done = std::move(done)](
+                           absl::Status status) mutable { done(std::move(status)); });
+}
+
 }  // namespace kvpool

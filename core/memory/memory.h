@@ -31,9 +31,9 @@ struct PieceRange {
 // A pool's bytes: a region on a device for each shard, all in one layout. Moves bytes and decides
 // nothing: who may touch which block, and when, is its caller's business.
 //
-// Operations are asynchronous, as Device's: spans of bytes must stay valid until they end; lists of
-// blocks need not. One that takes blocks ends when every shard's part has, with the first error
-// that came. Blocks must be in range. Thread-safe.
+// Operations are asynchronous, as Device's: spans of bytes and results must stay valid until they
+// end; lists of blocks and ranges need not. One that takes blocks ends when every shard's part has,
+// with the first error that came. Blocks must be in range. Thread-safe.
 class Memory {
  public:
   // Allocates a region on each of `devices`, which must outlive it: one for each of
@@ -60,6 +60,11 @@ class Memory {
   // Reads or writes one range that Check accepts; the bytes are exactly as long.
   void Read(const PieceRange& range, std::span<std::byte> bytes, Completion done);
   void Write(const PieceRange& range, std::span<const std::byte> bytes, Completion done);
+
+  // Adds up each of some ranges that Check accepts, of one shard and of elements of `dtype`, where
+  // the bytes are. Errors as Device::Sum's: UNIMPLEMENTED, they are to be read. Requires some.
+  void Sum(std::span<const PieceRange> ranges, Dtype dtype, std::span<ExtentSums> results,
+           Completion done);
 
   // The device of a shard. Requires shard < layout().num_shards().
   Device& device(uint32_t shard) const { return *devices_[shard]; }

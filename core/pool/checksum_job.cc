@@ -1,8 +1,8 @@
 #include "core/pool/checksum_job.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -23,9 +23,28 @@ struct Section {
   size_t end = 0;
 };
 
-// Reads the sections' bytes through one buffer and sums them up, each side apart. It pins nothing:
-// nobody waits for an operator who looks, and generations tell whether what was seen was whole.
-// Sums are made on the thread that a read ends on.
+// One side of a section, and what it has come to.
+struct Part {
+  size_t section = 0;
+  Side side{};
+  const SideLayout& layout;
+  ChecksumBuilder builder;
+};
+
+// Where among the parts' bytes the work is.
+struct Cursor {
+  size_t part = 0;
+  size_t block = 0;  // Of its section.
+  uint64_t offset_bytes = 0;
+};
+
+// When a list of sides to add up at once is full: it is some launches then, which reads wait for.
+constexpr size_t kMaxSumSides = 4096;
+constexpr uint64_t kMaxSumBytes = uint64_t{256} << 20;
+
+// Sums up the sections' bytes, each side apart: where they are, many sides at once, or else by
+// reading them through one buffer, on the thread that a read ends on. It pins nothing: nobody waits
+// for an operator who looks, and generations tell whether what was seen was whole.
 class ChecksumJob : public std::enable_shared_from_this<ChecksumJob> {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<BlockChecksum>>)>;
@@ -36,9 +55,11 @@ class ChecksumJob : public std::enable_shared_from_this<ChecksumJob> {
       : pool_(std::move(pool)),
         blocks_(std::move(blocks)),
         sections_(std::move(sections)),
+        shard_(shard),
         done_(std::move(done)) {
-    range_.shard = shard;
-    results_.reserve(sections_.size());
+    // All K before all V: neighbours are of one dtype, and go together, even where V's is another.
+    AddParts(Side::kK);
+    AddParts(Side::kV);
   }
 
   void Continue() {
@@ -47,89 +68,139 @@ class ChecksumJob : public std::enable_shared_from_this<ChecksumJob> {
   }
 
  private:
-  const SideLayout* side_layout() const {
+  void AddParts(Side side) {
     const PoolLayout& layout = pool_.memory->layout();
-    const LayerLayout& layer = layout.layers[sections_[results_.size()].layer];
-    if (range_.side == Side::kK) return &layer.k;
-    return layout.spec.v_mode == VMode::kSeparate ? &*layer.v : nullptr;
+    if (side == Side::kV && layout.spec.v_mode != VMode::kSeparate) return;
+    for (size_t i = 0; i < sections_.size(); ++i) {
+      const LayerLayout& layer = layout.layers[sections_[i].layer];
+      const SideLayout& place = side == Side::kK ? layer.k : *layer.v;
+      parts_.push_back(
+          {.section = i, .side = side, .layout = place, .builder = ChecksumBuilder(place.dtype)});
+    }
   }
 
   // Whatever a step starts is the last thing that it does: its end may come on another thread.
   void Step() {
-    if (!read_.ok()) return done_(DeviceFailed(read_));
-    if (range_.size_bytes > 0) AddPiece();
-    while (results_.size() < sections_.size()) {
-      if (FindPiece()) return ReadPiece();
-      FinishSide();
+    if (is_summing_ && absl::IsUnimplemented(ended_)) {
+      // From these on.
+      is_summing_ = false;
+      next_ = begin_;
+    } else if (ended_.ok()) {
+      AddWhatCame();
+    } else {
+      return done_(DeviceFailed(ended_));
     }
+    ranges_.clear();
+    owners_.clear();
+    if (is_summing_ && FindSides()) return SumSides();
+    if (!is_summing_ && FindPiece()) return ReadPiece();
     const absl::Status unchanged = pool_.ledger->PinDownLive(blocks_);
     if (!unchanged.ok()) return done_(LetGoMeanwhile(unchanged));
-    done_(std::move(results_));
+    done_(Results());
   }
 
-  void AddPiece() {
-    builder_->Add(std::span(buffer_).first(range_.size_bytes));
-    range_.offset_bytes += range_.size_bytes;
-    range_.size_bytes = 0;
-    if (range_.offset_bytes < side_layout()->block_bytes) return;
-    range_.offset_bytes = 0;
-    ++block_;
-  }
-
-  // Sets range_ to the next piece of this side of this section, if there is one.
-  bool FindPiece() {
-    const Section& section = sections_[results_.size()];
-    const SideLayout* side = side_layout();
-    if (side == nullptr) return false;
-    if (!builder_.has_value()) {
-      builder_.emplace(side->dtype);
-      block_ = section.first;
+  void AddWhatCame() {
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      ChecksumBuilder& builder = parts_[owners_[i]].builder;
+      const uint64_t size_bytes = ranges_[i].size_bytes;
+      if (is_summing_) {
+        builder.Add(sums_[i], size_bytes);
+      } else {
+        builder.Add(std::span(buffer_).first(size_bytes));
+      }
     }
-    if (block_ == section.end) return false;
-    range_.block = blocks_[block_].block;
-    range_.layer = section.layer;
-    range_.size_bytes = std::min(kMaxPieceBytes, side->block_bytes - range_.offset_bytes);
-    return true;
+    begin_ = next_;
+  }
+
+  // Each sets ranges_ to what is next, if there is something.
+
+  bool FindSides() {
+    uint64_t bytes = 0;
+    while (ranges_.size() < kMaxSumSides && bytes < kMaxSumBytes) {
+      const Cursor before = next_;
+      if (!Take(std::numeric_limits<uint64_t>::max())) break;
+      if (parts_[owners_.back()].layout.dtype != parts_[owners_.front()].layout.dtype) {
+        next_ = before;
+        ranges_.pop_back();
+        owners_.pop_back();
+        break;
+      }
+      bytes += ranges_.back().size_bytes;
+    }
+    return !ranges_.empty();
+  }
+
+  bool FindPiece() { return Take(kMaxPieceBytes); }
+
+  // Puts the range at next_, of `max_bytes` at most and of one side of one block, behind ranges_.
+  bool Take(uint64_t max_bytes) {
+    for (; next_.part < parts_.size(); next_ = {.part = next_.part + 1}) {
+      const Part& part = parts_[next_.part];
+      const Section& section = sections_[part.section];
+      if (section.first + next_.block == section.end) continue;
+      ranges_.push_back(
+          {.shard = shard_,
+           .block = blocks_[section.first + next_.block].block,
+           .layer = section.layer,
+           .side = part.side,
+           .offset_bytes = next_.offset_bytes,
+           .size_bytes = std::min(max_bytes, part.layout.block_bytes - next_.offset_bytes)});
+      owners_.push_back(next_.part);
+      next_.offset_bytes += ranges_.back().size_bytes;
+      if (next_.offset_bytes == part.layout.block_bytes) {
+        next_.offset_bytes = 0;
+        ++next_.block;
+      }
+      return true;
+    }
+    return false;
+  }
+
+  void SumSides() {
+    sums_.resize(ranges_.size());
+    pool_.memory->Sum(ranges_, parts_[owners_.front()].layout.dtype, sums_, WhenOver());
   }
 
   void ReadPiece() {
+    const PieceRange& range = ranges_.front();
     // Grows to the largest piece once.
-    if (buffer_.size() < range_.size_bytes) buffer_.resize(range_.size_bytes);
-    pool_.memory->Read(range_, std::span(buffer_).first(range_.size_bytes),
-                       [self = shared_from_this()](absl::Status status) {
-                         self->read_ = std::move(status);
-                         self->Continue();
-                       });
+    if (buffer_.size() < range.size_bytes) buffer_.resize(range.size_bytes);
+    pool_.memory->Read(range, std::span(buffer_).first(range.size_bytes), WhenOver());
   }
 
-  void FinishSide() {
-    SideChecksum sums;
-    if (builder_.has_value()) sums = builder_->Result();
-    builder_.reset();
-    if (range_.side == Side::kK) {
-      section_.k = sums;
-      range_.side = Side::kV;
-      return;
+  Completion WhenOver() {
+    return [self = shared_from_this()](absl::Status status) {
+      self->ended_ = std::move(status);
+      self->Continue();
+    };
+  }
+
+  std::vector<BlockChecksum> Results() const {
+    std::vector<BlockChecksum> results(sections_.size());
+    for (const Part& part : parts_) {
+      BlockChecksum& result = results[part.section];
+      (part.side == Side::kK ? result.k : result.v) = part.builder.Result();
     }
-    section_.v = sums;
-    range_.side = Side::kK;
-    results_.push_back(std::exchange(section_, {}));
+    return results;
   }
 
   const PoolHandle pool_;
   std::vector<BlockRef> blocks_;
   const std::vector<Section> sections_;
+  const uint32_t shard_;
   Done done_;
 
   StepLoop loop_;
   // Each belongs to the step that runs, or to the end of what it started.
-  std::vector<BlockChecksum> results_;  // Of the sections before this one.
-  BlockChecksum section_;
-  std::optional<ChecksumBuilder> builder_;  // Of this side.
-  size_t block_ = 0;                        // Index in blocks_.
-  PieceRange range_;                        // Of 0 bytes where nothing is being read.
-  std::vector<std::byte> buffer_;
-  absl::Status read_;
+  std::vector<Part> parts_;
+  bool is_summing_ = true;          // False where the bytes are read.
+  Cursor begin_;                    // Of ranges_.
+  Cursor next_;                     // Behind them.
+  std::vector<PieceRange> ranges_;  // What is being summed up or read.
+  std::vector<size_t> owners_;      // Whose each range is, in parts_.
+  std::vector<ExtentSums> sums_;    // What each range comes to.
+  std::vector<std::byte> buffer_;   // The bytes of the only one.
+  absl::Status ended_;
 };
 
 absl::Status CheckShard(const PoolHandle& pool, uint32_t shard) {

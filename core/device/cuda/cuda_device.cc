@@ -1,5 +1,6 @@
 #include "core/device/cuda/cuda_device.h"
 
+#include <algorithm>
 #include <array>
 #include <future>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "core/check.h"
 #include "core/device/cuda/cuda_region.h"
+#include "core/device/cuda/sums.h"
 #include "core/device/cuda/transfers.h"
 #include "core/error.h"
 #include "core/status_macros.h"
@@ -174,6 +176,17 @@ void CudaDevice::Sum(const Region& region, std::span<const Extent> extents, Dtyp
         [this](Lane&) {
           return absl::UnimplementedError(
               absl::StrCat(info_.uuid, " has no kernels to add up: ", kernel_status_.message()));
+        },
+        std::move(done));
+  }
+  const bool is_words = std::ranges::all_of(extents, [](const Extent& extent) {
+    return (extent.offset_bytes | extent.size_bytes) % kSumAlignment == 0;
+  });
+  if (!is_words) {
+    return to_host_->Post(
+        [this](Lane&) {
+          return absl::UnimplementedError(
+              absl::StrCat(info_.uuid, " adds up only at multiples of ", kSumAlignment, " bytes"));
         },
         std::move(done));
   }

@@ -10,7 +10,6 @@
 #include "core/device/cuda/driver.h"
 #include "core/device/cuda/kernel_module.h"
 #include "core/device/cuda/lane.h"
-#include "core/device/cuda/sums.h"
 #include "core/device/device.h"
 
 namespace kvpool::cuda {
@@ -48,11 +47,9 @@ class CudaDevice final : public Device {
             Completion done) override;
   void Write(Region& region, std::span<const Extent> extents, std::span<const std::byte> bytes,
              Completion done) override;
-  // Adds up each of the extents, whose offsets and sizes are multiples of 4, into `results`, one
-  // for each, which must stay valid until then like the extents. UNIMPLEMENTED where
-  // kernel_status() is not OK: who reads the bytes adds them up on the host.
+  // UNIMPLEMENTED where kernel_status() is not OK, or an offset or a size is no multiple of 4.
   void Sum(const Region& region, std::span<const Extent> extents, Dtype dtype,
-           std::span<ExtentSums> results, Completion done);
+           std::span<ExtentSums> results, Completion done) override;
   absl::Status health() const override { return context_->health(); }
 
   // OK, or why there are no kernels and operations on many small extents take longer.

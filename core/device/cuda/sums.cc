@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "core/device/cuda/crc_register.h"
+#include "core/device/crc_register.h"
 #include "core/device/cuda/extent_cutter.h"
 #include "core/status_macros.h"
 
@@ -65,7 +65,7 @@ absl::Status SumExtents(Lane& lane, const CudaRegion& region, std::span<const Ex
                         Dtype dtype, std::span<ExtentSums> results) {
   KVPOOL_CHECK(lane.kernels() != nullptr && results.size() == extents.size());
   for (const Extent& extent : extents) {
-    KVPOOL_CHECK((extent.offset_bytes | extent.size_bytes) % sizeof(uint32_t) == 0);
+    KVPOOL_CHECK((extent.offset_bytes | extent.size_bytes) % kSumAlignment == 0);
   }
   std::ranges::fill(results, ExtentSums{});
   ExtentCutter cutter(extents);

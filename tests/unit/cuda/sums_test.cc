@@ -1,6 +1,7 @@
 #include "core/device/cuda/sums.h"
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "core/memory/checksum.h"
@@ -96,6 +97,18 @@ TEST_CASE("without kernels nothing is added up on the device") {
   const absl::Status status = Sum(gpu, *region, {}, Dtype::kRaw, {});
   CHECK(status.code() == absl::StatusCode::kUnimplemented);
   CHECK(std::string(status.message()).find("(222)") != std::string::npos);
+}
+
+TEST_CASE("extents that are not whole words are not added up on the device") {
+  FakeGpu gpu;
+  const auto region = gpu.Allocate(64);
+  const Extent extent = GENERATE(Extent{.offset_bytes = 2, .size_bytes = 8},
+                                 Extent{.offset_bytes = 8, .size_bytes = 6});
+  std::vector<ExtentSums> results(2);
+  const std::vector<Extent> extents{{.offset_bytes = 0, .size_bytes = 4}, extent};
+  const absl::Status status = Sum(gpu, *region, extents, Dtype::kRaw, results);
+  CHECK(status.code() == absl::StatusCode::kUnimplemented);
+  CHECK(std::string(status.message()).find("multiples of 4") != std::string::npos);
 }
 
 }  // namespace

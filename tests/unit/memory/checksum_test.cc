@@ -185,5 +185,27 @@ TEST_CASE("poison is a NaN in every element of bf16, fp16, fp32 and fp8") {
   CHECK(ChecksumOf(Dtype::kFp32, poison).nan_count == 16);
 }
 
+TEST_CASE("what a device added up goes between bytes as its bytes would") {
+  const std::vector<float> values{1.0F, -2.0F, 4.0F, 8.0F, 16.0F};
+  const auto bytes = BytesOf(values);
+  const auto middle = bytes.subspan(4, 8);
+  ChecksumBuilder of_middle(Dtype::kFp32);
+  of_middle.Add(middle);
+  const SideChecksum sums = of_middle.Result();
+  ChecksumBuilder builder(Dtype::kFp32);
+  builder.Add(bytes.first(4));
+  builder.Add(ExtentSums{.sum = sums.sum,
+                         .sum_of_squares = sums.sum_of_squares,
+                         .sum_of_absolutes = sums.sum_of_absolutes,
+                         .nan_count = sums.nan_count,
+                         .crc32c = sums.crc32c},
+              middle.size());
+  builder.Add(bytes.subspan(12));
+  CHECK(builder.Result() == ChecksumOf(Dtype::kFp32, values));
+  builder.Add(ExtentSums{.nan_count = 3}, /*size_bytes=*/0);
+  CHECK(builder.Result().nan_count == 3);
+  CHECK(builder.Result().crc32c == ChecksumOf(Dtype::kFp32, values).crc32c);
+}
+
 }  // namespace
 }  // namespace kvpool

@@ -334,5 +334,15 @@ TEST_CASE("offsets of 2^32 and more reach the right bytes") {
   CHECK(memory.Check(beyond).code() == absl::StatusCode::kOutOfRange);
 }
 
+TEST_CASE("Sum of a device that does not add up is unimplemented, at once") {
+  Fixture fixture(SmallSpec("bf16", MemoryOrder::kLayerMajor, VMode::kSeparate));
+  const std::vector<PieceRange> ranges{{.layer = 1, .side = Side::kK, .size_bytes = 16}};
+  std::vector<ExtentSums> sums(1);
+  Outcome outcome;
+  fixture.memory->Sum(ranges, Dtype::kBf16, sums, outcome.Take());
+  REQUIRE(outcome.is_done());
+  CHECK(absl::IsUnimplemented(outcome.status()));
+}
+
 }  // namespace
 }  // namespace kvpool

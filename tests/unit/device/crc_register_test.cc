@@ -1,4 +1,4 @@
-#include "core/device/cuda/crc_register.h"
+#include "core/device/crc_register.h"
 
 #include <cstddef>
 #include <span>
@@ -9,7 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/random.h"
 
-namespace kvpool::cuda {
+namespace kvpool {
 namespace {
 
 // By the definition, a bit at a time.
@@ -45,6 +45,10 @@ TEST_CASE("registers of neighbours are put together to the register of both") {
     ChecksumBuilder host(Dtype::kRaw);
     host.Add(std::as_bytes(all));
     CHECK(FinishCrc(RegisterOf(all), bytes.size()) == host.Result().crc32c);
+    // Finished ones as well.
+    CHECK(JoinCrc(FinishCrc(RegisterOf(all.first(cut)), cut),
+                  FinishCrc(RegisterOf(all.subspan(cut)), bytes.size() - cut),
+                  bytes.size() - cut) == host.Result().crc32c);
   }
 }
 
@@ -56,4 +60,4 @@ TEST_CASE("lengths of more than 32 bits are told apart") {
 }
 
 }  // namespace
-}  // namespace kvpool::cuda
+}  // namespace kvpool

@@ -1,9 +1,9 @@
-#include "core/device/cuda/crc_register.h"
+#include "core/device/crc_register.h"
 
 #include <array>
 #include <cstddef>
 
-namespace kvpool::cuda {
+namespace kvpool {
 namespace {
 
 constexpr uint32_t kCastagnoli = 0x82F63B78;  // Reflected: bit 31 is the coefficient of x^0.
@@ -47,4 +47,4 @@ uint32_t FinishCrc(uint32_t crc, uint64_t bytes) {
   return ~JoinCrc(kOnes, crc, bytes);
 }
 
-}  // namespace kvpool::cuda
+}  // namespace kvpool
