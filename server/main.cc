@@ -24,6 +24,7 @@
 #include "core/status_macros.h"
 #include "server/config.h"
 #include "server/daemon.h"
+#include "server/ipc_self_test.h"
 #include "server/logging.h"
 #include "server/pool_clock.h"
 #include "server/signal_watch.h"
@@ -149,6 +150,9 @@ int Main() {
 
 int main(int argc, char** argv) {
   kvpool::server::OpenStandardStreams();
+  if (argc == 2 && absl::string_view(argv[1]) == kvpool::server::kIpcProbeArgument) {
+    return kvpool::server::AnswerIpcProbe();
+  }
   kvpool::server::BlockSignals();
   // gRPC locks several of its own mutexes a call, and abseil as distributions build it looks for
   // cycles at each.

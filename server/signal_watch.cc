@@ -31,6 +31,7 @@ void BlockSignals() {
   const sigset_t signals = EndSignals();
   KVPOOL_CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
   KVPOOL_CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+  KVPOOL_CHECK(signal(SIGCHLD, SIG_DFL) != SIG_ERR);
 }
 
 absl::StatusOr<std::unique_ptr<SignalWatch>> SignalWatch::Start(std::function<void(int)> on_first,

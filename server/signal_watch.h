@@ -11,8 +11,9 @@
 
 namespace kvpool::server {
 
-// Keeps SIGTERM and SIGINT from ending the process, and SIGPIPE from coming at all. Called before
-// the first thread is started, which inherits it.
+// Keeps SIGTERM and SIGINT from ending the process, and SIGPIPE from coming at all. Children can be
+// waited for, even if whoever started this ignores theirs. Called before the first thread is
+// started, which inherits it.
 void BlockSignals();
 
 // SignalWatch calls `on_first` on a thread of its own at the first SIGTERM or SIGINT, also one that

@@ -7,6 +7,7 @@
 
 #include "core/device/gpu_importer.h"
 #include "core/device/gpus.h"
+#include "core/device/ipc_probe.h"
 #include "core/error.h"
 
 namespace kvpool {
@@ -38,6 +39,8 @@ class NoImporter final : public GpuImporter {
 }  // namespace
 
 std::unique_ptr<Gpus> MakeGpus(std::string /*library*/) { return std::make_unique<NoGpus>(); }
+
+absl::Status RunIpcProbe(const IpcProbe& /*probe*/) { return NoBackend(); }
 
 GpuImporter& ProcessGpuImporter() {
   static NoImporter importer;
