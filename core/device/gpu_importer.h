@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -45,9 +46,10 @@ class GpuImporter {
  public:
   virtual ~GpuImporter() = default;
 
-  // Errors, FAILED_PRECONDITION each, saying what to do: PID_COLLISION, its owner has this
-  // process's pid; DEVICE, no driver or no such device here, the owner is gone, or what the handle
-  // opens is smaller.
+  // Errors, saying what to do: FAILED_PRECONDITION, PID_COLLISION, its owner has this process's
+  // pid; DEVICE, no driver or no such device here, the owner is gone, or what the handle opens is
+  // smaller. INVALID_ARGUMENT, a UUID or handle that is none, or a region of that epoch and id that
+  // is open by another device, size or handle.
   virtual absl::StatusOr<std::shared_ptr<const ImportedMemory>> Open(
       const ImportRequest& request) = 0;
 
@@ -55,9 +57,11 @@ class GpuImporter {
   virtual absl::StatusOr<std::vector<DeviceInfo>> List() = 0;
 
   // Waits until what `event`, a CUevent of the device's primary context, was recorded after is
-  // done; the event must live until then. Errors: as the driver says of the work, INTERNAL or
-  // FAILED_PRECONDITION (DEVICE_FAILED).
-  virtual absl::Status AwaitEvent(const std::string& device_uuid, void* event) = 0;
+  // done, which is at once where it never was; the event must live until then. Errors: CANCELLED,
+  // `stop` ended the wait; FAILED_PRECONDITION (DEVICE), no driver or no such device here; as the
+  // driver says of the work, INTERNAL or FAILED_PRECONDITION (DEVICE_FAILED).
+  virtual absl::Status AwaitEvent(const std::string& device_uuid, void* event,
+                                  std::stop_token stop) = 0;
 };
 
 // The one of this process, by the driver that MakeGpus() would take. Never destroyed. In a build

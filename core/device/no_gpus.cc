@@ -1,6 +1,7 @@
 // What stands for the GPUs in a build without the CUDA backend.
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +32,8 @@ class NoImporter final : public GpuImporter {
     return NoBackend();
   }
   absl::StatusOr<std::vector<DeviceInfo>> List() override { return NoBackend(); }
-  absl::Status AwaitEvent(const std::string& /*device_uuid*/, void* /*event*/) override {
+  absl::Status AwaitEvent(const std::string& /*device_uuid*/, void* /*event*/,
+                          std::stop_token /*stop*/) override {
     return NoBackend();
   }
 };

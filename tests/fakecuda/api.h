@@ -70,6 +70,7 @@ Result cuStreamDestroy_v2(Stream stream);
 Result cuStreamSynchronize(Stream stream);
 Result cuEventCreate(Event* event, unsigned int flags);
 Result cuEventRecord(Event event, Stream stream);
+Result cuEventQuery(Event event);
 Result cuEventSynchronize(Event event);
 Result cuEventDestroy_v2(Event event);
 

@@ -62,6 +62,7 @@ const std::vector<Symbol>& Symbols() {
       SymbolOf("cuStreamSynchronize", 2000, cuStreamSynchronize),
       SymbolOf("cuEventCreate", 2000, cuEventCreate),
       SymbolOf("cuEventRecord", 2000, cuEventRecord),
+      SymbolOf("cuEventQuery", 2000, cuEventQuery),
       SymbolOf("cuEventSynchronize", 2000, cuEventSynchronize),
       SymbolOf("cuEventDestroy", 4000, cuEventDestroy_v2),
       SymbolOf("cuModuleLoadData", 2000, cuModuleLoadData),

@@ -50,6 +50,13 @@ Result cuEventRecord(Event event, Stream stream) {
   });
 }
 
+Result cuEventQuery(Event event) {
+  return EnterInContext("cuEventQuery", [&](ContextState&) {
+    EventState* const state = TheEvents().Find(event);
+    return state == nullptr ? Result::kInvalidHandle : state->Query();
+  });
+}
+
 Result cuEventSynchronize(Event event) {
   return EnterInContext("cuEventSynchronize", [&](ContextState&) {
     EventState* const state = TheEvents().Find(event);

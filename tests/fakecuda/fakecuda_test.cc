@@ -63,8 +63,10 @@ TEST_CASE("operations on a stream happen later, in order") {
   REQUIRE(cuEventCreate(&event, 0) == Result::kSuccess);
   REQUIRE(cuEventRecord(event, device.stream()) == Result::kSuccess);
   CHECK(bytes[0] == 0);
+  CHECK(cuEventQuery(event) == Result::kNotReady);
   fakecuda_release();
   CHECK(cuEventSynchronize(event) == Result::kSuccess);
+  CHECK(cuEventQuery(event) == Result::kSuccess);
   CHECK(bytes[0] == 2);
   CHECK(cuEventDestroy_v2(event) == Result::kSuccess);
   CHECK(cuMemFree_v2(memory) == Result::kSuccess);

@@ -110,6 +110,14 @@ Result EventState::Synchronize() {
   return context.result();
 }
 
+Result EventState::Query() {
+  const std::lock_guard lock(progress_->mutex);
+  if (progress_->context == nullptr) return Result::kSuccess;
+  const Result result = progress_->context->result();
+  if (result != Result::kSuccess) return result;
+  return progress_->reached < progress_->recorded ? Result::kNotReady : Result::kSuccess;
+}
+
 ObjectTable<StreamState>& TheStreams() {
   static auto& streams = *new ObjectTable<StreamState>();
   return streams;

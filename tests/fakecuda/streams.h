@@ -68,6 +68,8 @@ class EventState {
   void Record(StreamState& stream);
   // Waits for the last record so far; at once where there is none.
   Result Synchronize();
+  // Whether it is reached: not ready where it is not.
+  Result Query();
 
  private:
   // Shared with streams' queues, since an event may be destroyed before it is reached.

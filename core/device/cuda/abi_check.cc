@@ -75,6 +75,7 @@ static_assert(kSame<decltype(Api::cuStreamDestroy), PFN_cuStreamDestroy_v4000>);
 static_assert(kSame<decltype(Api::cuStreamSynchronize), PFN_cuStreamSynchronize_v2000>);
 static_assert(kSame<decltype(Api::cuEventCreate), PFN_cuEventCreate_v2000>);
 static_assert(kSame<decltype(Api::cuEventRecord), PFN_cuEventRecord_v2000>);
+static_assert(kSame<decltype(Api::cuEventQuery), PFN_cuEventQuery_v2000>);
 static_assert(kSame<decltype(Api::cuEventSynchronize), PFN_cuEventSynchronize_v2000>);
 static_assert(kSame<decltype(Api::cuEventDestroy), PFN_cuEventDestroy_v4000>);
 static_assert(kSame<decltype(Api::cuModuleLoadData), PFN_cuModuleLoadData_v2000>);

@@ -47,6 +47,7 @@ struct Api {
   Result (*cuStreamSynchronize)(Stream stream);
   Result (*cuEventCreate)(Event* event, unsigned int flags);
   Result (*cuEventRecord)(Event event, Stream stream);
+  Result (*cuEventQuery)(Event event);
   Result (*cuEventSynchronize)(Event event);
   Result (*cuEventDestroy)(Event event);
   Result (*cuModuleLoadData)(Module* module, const void* image);

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 
 #include "core/device/cuda/device_context.h"
+#include "core/device/gpu_importer.h"
 
 namespace kvpool::cuda {
 
@@ -15,7 +16,7 @@ namespace kvpool::cuda {
 // bytes are at an address of this process's own, in the context's device. They stay there, and
 // the device keeps them from being used again, for as long as this lives, whatever becomes of
 // their owner. Opening one handle twice gives the same bytes at the same address. Thread-safe.
-class ImportedRegion {
+class ImportedRegion final : public ImportedMemory {
  public:
   // Opens `handle`, of a region of `size_bytes` on the context's device. FAILED_PRECONDITION, each
   // with what to look at: PID_COLLISION where the owner has this process's pid as its own, or is
@@ -24,13 +25,14 @@ class ImportedRegion {
   static absl::StatusOr<std::unique_ptr<ImportedRegion>> Open(
       std::shared_ptr<DeviceContext> context, std::span<const std::byte> handle,
       uint64_t size_bytes);
-  ~ImportedRegion();
+  ~ImportedRegion() override;
 
   ImportedRegion(const ImportedRegion&) = delete;
   ImportedRegion& operator=(const ImportedRegion&) = delete;
 
-  DevicePointer base() const { return base_; }
-  uint64_t size_bytes() const { return size_bytes_; }
+  DevicePointer base() const override { return base_; }
+  uint64_t size_bytes() const override { return size_bytes_; }
+  int ordinal() const override { return context_->entry().ordinal; }
 
  private:
   ImportedRegion(std::shared_ptr<DeviceContext> context, uint64_t size_bytes)

@@ -88,6 +88,7 @@ absl::string_view SymbolTable::FindAll(int driver_version, Api& api) const {
   find("cuStreamSynchronize", 2000, api.cuStreamSynchronize);
   find("cuEventCreate", 2000, api.cuEventCreate);
   find("cuEventRecord", 2000, api.cuEventRecord);
+  find("cuEventQuery", 2000, api.cuEventQuery);
   find("cuEventSynchronize", 2000, api.cuEventSynchronize);
   find("cuEventDestroy", 4000, api.cuEventDestroy);
   find("cuModuleLoadData", 2000, api.cuModuleLoadData);
