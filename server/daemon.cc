@@ -21,6 +21,7 @@
 #include "core/layout/spec_check.h"
 #include "core/status_macros.h"
 #include "server/grpc_server.h"
+#include "server/ipc_self_test.h"
 #include "server/limits.h"
 #include "server/logging.h"
 #include "server/peer_identity.h"
@@ -35,6 +36,8 @@ using std::chrono::steady_clock;
 constexpr Duration kMemoryRetry = std::chrono::seconds(1);
 // How long calls that are left have, once every session is over, before they are cancelled.
 constexpr std::chrono::milliseconds kShutdownGrace{500};
+// A driver takes seconds to come up in another process, of a node with many GPUs.
+constexpr Duration kIpcTestDeadline = std::chrono::seconds(60);
 // Byte operations are bound by memory's speed: a few threads reach it.
 constexpr size_t kMaxWorkers = 8;
 
@@ -48,6 +51,11 @@ std::string RandomEpoch() {
 
 size_t WorkerCount() {
   return std::clamp<size_t>(std::thread::hardware_concurrency(), 2, kMaxWorkers);
+}
+
+DeviceTable::SelfTest MakeSelfTest(const std::string& program) {
+  if (program.empty()) return nullptr;
+  return [program](Device& gpu) { return TestIpc(gpu, program, kIpcTestDeadline); };
 }
 
 bool HasPeerPidfd() {
@@ -89,7 +97,8 @@ Daemon::Daemon(DaemonOptions options)
       long_calls_(workers_, WorkerCount()),
       creation_("kv-creation", 1),
       host_(options_.host != nullptr ? options_.host : std::make_shared<HostDevice>(workers_)),
-      devices_(*host_, options_.gpus != nullptr ? options_.gpus : MakeGpus()),
+      devices_(*host_, options_.gpus != nullptr ? options_.gpus : MakeGpus(),
+               MakeSelfTest(options_.probe_program)),
       registry_({.limits = LedgerLimits{},
                  .trace = options_.trace,
                  .poison = options_.poison,

@@ -93,6 +93,7 @@ absl::StatusOr<DaemonOptions> ReadOptions() {
     return absl::InvalidArgumentError(absl::StrCat("--clock_rate=", options.clock_rate,
                                                    " is not between 1 and ", PoolClock::kMaxRate));
   }
+  options.probe_program = "/proc/self/exe";
   options.trace = IsOn("KVPOOL_KV_TRACE");
   options.poison = IsOn("KVPOOL_KV_POISON");
   return options;
