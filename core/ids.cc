@@ -1,10 +1,11 @@
 #include "core/ids.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+
+#include "core/hex.h"
 
 namespace kvpool {
 namespace {
@@ -27,12 +28,8 @@ absl::StatusOr<SessionId> SessionId::Parse(absl::string_view text) {
     return absl::InvalidArgumentError(absl::StrCat("session_id has ", text.size(),
                                                    " characters; it is 32 lower-case hex digits"));
   }
-  // absl::HexStringToBytes has other signatures in newer releases.
-  const char* digits = text.data();
-  for (uint8_t& byte : id.bytes) {
-    std::from_chars(digits, digits + 2, byte, 16);
-    digits += 2;
-  }
+  const std::string bytes = BytesFromHex(text).value();
+  std::ranges::copy(bytes, id.bytes.begin());
   return id;
 }
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+
+#include "core/hex.h"
 
 namespace kvpool {
 namespace {
@@ -45,13 +47,10 @@ absl::StatusOr<IpcProbe> ParseIpcProbe(absl::string_view text) {
     return WrongPart("size", parts[1]);
   }
   if (!absl::SimpleAtoi(parts[2], &probe.seed)) return WrongPart("seed", parts[2]);
-  const absl::string_view hex = parts[3];
-  const bool is_hex = std::ranges::all_of(
-      hex, [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
-  if (hex.empty() || hex.size() % 2 != 0 || !is_hex) return WrongPart("handle", hex);
-  const std::string bytes = absl::HexStringToBytes(hex);
-  probe.handle.resize(bytes.size());
-  std::memcpy(probe.handle.data(), bytes.data(), bytes.size());
+  const std::optional<std::string> bytes = BytesFromHex(parts[3]);
+  if (!bytes.has_value() || bytes->empty()) return WrongPart("handle", parts[3]);
+  probe.handle.resize(bytes->size());
+  std::memcpy(probe.handle.data(), bytes->data(), bytes->size());
   return probe;
 }
 

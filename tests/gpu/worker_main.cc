@@ -19,6 +19,7 @@
 #include "core/device/cuda/driver.h"
 #include "core/device/cuda/imported_region.h"
 #include "core/error.h"
+#include "core/hex.h"
 #include "tests/gpu/waiting_device.h"
 
 namespace kvpool::cuda {
@@ -54,7 +55,7 @@ class Worker {
     std::string hex;
     uint64_t size = 0;
     words >> hex >> size;
-    const std::string handle = absl::HexStringToBytes(hex);
+    const std::string handle = BytesFromHex(hex).value_or("");
     auto opened = ImportedRegion::Open(context_, std::as_bytes(std::span(handle)), size);
     if (!opened.ok()) return Text(opened.status());
     imported_ = *std::move(opened);

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
+#include "core/hex.h"
 #include "core/ledger/prefix/prefix_hasher.h"
 #include "tests/support/catch.h"
 
@@ -31,14 +31,7 @@ std::string Text(const Struct& object, const std::string& name) {
   return found == object.fields().end() ? "" : found->second.string_value();
 }
 
-// absl::HexStringToBytes has other signatures in newer releases.
-std::string Bytes(const std::string& hex) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  }
-  return bytes;
-}
+std::string Bytes(const std::string& hex) { return BytesFromHex(hex).value(); }
 
 uint32_t Number(const Struct& object, const std::string& name) {
   return static_cast<uint32_t>(object.fields().at(name).number_value());
