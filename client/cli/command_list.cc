@@ -3,6 +3,7 @@
 #include "client/cli/block_commands.h"
 #include "client/cli/command.h"
 #include "client/cli/daemon_commands.h"
+#include "client/cli/doctor/doctor_command.h"
 #include "client/cli/pool_commands.h"
 #include "client/cli/prefix_commands.h"
 #include "client/cli/replay_command.h"
@@ -41,6 +42,20 @@ constexpr absl::string_view kStatusHelp =
 constexpr absl::string_view kHealthHelp =
     "Asks the daemon's health service. Prints SERVING and exits with 0, or prints what it is\n"
     "instead and exits with 1. Exits with 3 where no daemon answers.\n";
+
+constexpr absl::string_view kDoctorHelp =
+    "Looks for what keeps workers from using the daemon, or makes it worse than it could be: a\n"
+    "line a check, with OK, WARN or FAIL, and what to do. It sees what its own process can: run "
+    "it\n"
+    "where the daemon runs, and once more where a worker does.\n"
+    "\n"
+    "Looked at are the daemon's state and its own warnings, the modes of the socket and of the\n"
+    "directories above it, the GPUs here beside the daemon's, CUDA IPC, pids (those of the daemon\n"
+    "and of a worker must differ for it, whatever containers they are in), how the daemon knows "
+    "of\n"
+    "the end of a worker, the limits of open files and locked memory, and free memory.\n"
+    "\n"
+    "Exits with 0 where nothing is FAIL, with 3 where no daemon answers, and else with 1.\n";
 
 constexpr absl::string_view kPoolsHelp =
     "Shows a line for each pool or, with a POOL, all about that one: its states, its tenants and\n"
@@ -169,7 +184,7 @@ constexpr absl::string_view kReplayHelp =
     "  kvpoolctl replay trace.jsonl.xz --pool=llama --workers=4\n"
     "  kvpoolctl replay trace.jsonl.xz --simulate --capacity=1000,10000,infinite\n";
 
-constexpr std::array<Command, 16> kCommands = {{
+constexpr std::array<Command, 17> kCommands = {{
     {"status",
      "",
      0,
@@ -181,6 +196,16 @@ constexpr std::array<Command, 16> kCommands = {{
      kStatusHelp,
      RunStatus},
     {"health", "", 0, 0, true, kTimeout, {}, "whether the daemon serves", kHealthHelp, RunHealth},
+    {"doctor",
+     "",
+     0,
+     0,
+     true,
+     kTimeout,
+     {},
+     "what is wrong with the daemon, or here, and what to do",
+     kDoctorHelp,
+     RunDoctor},
     {"pools",
      "[POOL]",
      0,

@@ -66,6 +66,9 @@ class Connection {
     });
   }
 
+  // "unix:" and a path.
+  const std::string& socket() const { return socket_; }
+
   v1::BlockService::Stub& blocks() { return *blocks_; }
   v1::InspectService::Stub& inspect() { return *inspect_; }
   v1::AdminService::Stub& admin() { return *admin_; }

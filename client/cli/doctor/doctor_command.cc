@@ -1,0 +1,66 @@
+#include "client/cli/doctor/doctor_command.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/strip.h"
+
+#include "client/cli/bounded_file.h"
+#include "client/cli/connection.h"
+#include "client/cli/doctor/daemon_checks.h"
+#include "client/cli/doctor/finding.h"
+#include "client/cli/doctor/gpu_checks.h"
+#include "client/cli/doctor/process_checks.h"
+#include "client/cli/doctor/socket_checks.h"
+#include "core/device/gpus.h"
+#include "core/device/memory_limits.h"
+
+namespace kvpool::cli {
+namespace {
+
+constexpr size_t kMaxProcBytes = size_t{1} << 20;
+
+std::string ReadProc(const std::string& path) {
+  return ReadBounded(path, "file", kMaxProcBytes).value_or("");
+}
+
+absl::StatusOr<v1::GetDaemonResponse> AskDaemon(Connection& connection) {
+  v1::GetDaemonResponse daemon;
+  const absl::Status status = connection.Call(
+      connection.inspect(), &v1::InspectService::Stub::GetDaemon, v1::GetDaemonRequest(), &daemon);
+  if (!status.ok()) return status;
+  return daemon;
+}
+
+void Append(std::vector<Finding> more, std::vector<Finding>& findings) {
+  for (Finding& finding : more) findings.push_back(std::move(finding));
+}
+
+}  // namespace
+
+absl::StatusOr<ExitCode> RunDoctor(const CommandContext& context) {
+  const std::string path(absl::StripPrefix(context.connection->socket(), "unix:"));
+  const absl::StatusOr<v1::GetDaemonResponse> daemon = AskDaemon(*context.connection);
+  const DaemonProcess process = FindDaemonProcess(path);
+
+  std::vector<Finding> findings = CheckDaemon(daemon, KVPOOL_VERSION);
+  Append(CheckSocket(path), findings);
+  const v1::GetDaemonResponse known = daemon.value_or(v1::GetDaemonResponse());
+  const absl::StatusOr<std::vector<DeviceInfo>> gpus = MakeGpus()->List();
+  Append(CheckGpus(gpus, known), findings);
+  Append(CheckIpc(known), findings);
+  const bool has_gpus = CountGpus(known) > 0 || (gpus.ok() && !gpus->empty());
+  if (has_gpus) findings.push_back(CheckPids(process, getpid()));
+  Append(CheckLimits(process, ReadProc("/proc/self/limits"), has_gpus), findings);
+  const absl::StatusOr<DeviceMemory> node = ParseMeminfo(ReadProc("/proc/meminfo"));
+  findings.push_back(CheckMemory(ReadMemoryLimits(), node.ok() ? node->total_bytes : 0));
+
+  context.out << (context.options.json ? FindingsJson(findings) : FindingsText(findings));
+  if (!daemon.ok()) return ExitCodeFor(daemon.status());
+  return HasFailure(findings) ? ExitCode::kRefused : ExitCode::kOk;
+}
+
+}  // namespace kvpool::cli
