@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "server/config.h"
 #include "server/daemon.h"
 #include "server/ipc_self_test.h"
+#include "server/large_pid.h"
 #include "server/logging.h"
 #include "server/pool_clock.h"
 #include "server/signal_watch.h"
@@ -132,6 +134,18 @@ void OpenStandardStreams() {
   }
 }
 
+void LogPidMove(const absl::StatusOr<std::optional<PidMove>>& move) {
+  if (!move.ok()) {
+    spdlog::warn(
+        "event=pid_not_moved pid={} error={}", getpid(),
+        LogText(absl::StrCat(std::string(move.status().message()),
+                             "; workers that have this pid in another container cannot map GPU "
+                             "memory")));
+  } else if (move->has_value()) {
+    spdlog::info("event=pid_moved old={} new={}", (*move)->old_pid, (*move)->new_pid);
+  }
+}
+
 int Main() {
   const absl::StatusOr<spdlog::level::level_enum> level =
       ParseLogLevel(absl::GetFlag(FLAGS_log_level));
@@ -139,7 +153,10 @@ int Main() {
   absl::StatusOr<DaemonOptions> options = ReadOptions();
   if (!options.ok()) return Fail(options.status());
 
+  // Before there are threads, and before CUDA has seen the pid.
+  const absl::StatusOr<std::optional<PidMove>> move = MoveToLargePid();
   StartLogging(STDERR_FILENO, *level);
+  LogPidMove(move);
   const absl::Status status = Serve(*std::move(options));
   if (status.ok()) spdlog::info("event=stopped");
   StopLogging();

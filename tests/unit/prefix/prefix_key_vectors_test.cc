@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
