@@ -31,8 +31,8 @@ struct PidMove {
 // parent dies.
 //
 // Returns nothing where there is no need. Where it cannot be done, says why, in words for an
-// operator, and nothing has changed. Takes up to a second. Requires BlockSignals, and that there is
-// one thread.
+// operator, and nothing has changed. Takes less than a second of the processor. Requires
+// BlockSignals, and that there is one thread.
 absl::StatusOr<std::optional<PidMove>> MoveToLargePid();
 
 }  // namespace kvpool::server
