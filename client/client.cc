@@ -89,6 +89,9 @@ absl::Status CheckTexts(const SessionOptions& options) {
   for (const auto& [name, text] : texts) {
     KVPOOL_RETURN_IF_ERROR(CheckUtf8(name, *text));
   }
+  for (const std::string& uuid : options.device_uuids) {
+    KVPOOL_RETURN_IF_ERROR(CheckUtf8("device_uuids", uuid));
+  }
   return absl::OkStatus();
 }
 
@@ -101,6 +104,7 @@ v1::OpenSessionRequest MakeRequest(const SessionOptions& options) {
   if (options.ttl != Duration::zero()) *request.mutable_ttl() = DurationToProto(options.ttl);
   request.set_model_id(options.model_id);
   request.set_guaranteed_blocks(options.guaranteed_blocks);
+  for (const std::string& uuid : options.device_uuids) request.add_device_uuids(uuid);
   if (options.join.has_value()) request.set_join_session_id(options.join->ToString());
   return request;
 }
@@ -110,6 +114,7 @@ absl::StatusOr<OpenedSession> ReadResponse(const v1::OpenSessionResponse& respon
   if (!id.ok()) return absl::InternalError("the daemon's answer has no session id");
   KVPOOL_ASSIGN_OR_RETURN(PoolLayout layout, ReadLayout(response.layout()));
   return OpenedSession{.id = *id,
+                       .daemon_epoch = response.daemon_epoch(),
                        .layout = std::make_shared<const PoolLayout>(std::move(layout)),
                        .limits = LimitsFromProto(response.limits()),
                        .regions = {response.regions().begin(), response.regions().end()}};

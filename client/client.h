@@ -38,8 +38,8 @@ class Client {
   // Opens a session, or joins one, and attaches it: it lives until it is closed, this process or
   // the daemon ends. Retried while the daemon starts or is gone; for a second, if it was never met.
   //
-  // Errors: NOT_FOUND, no such pool or session to join; FAILED_PRECONDITION, LAYOUT_MISMATCH;
-  // RESOURCE_EXHAUSTED, LIMIT or GUARANTEE; PERMISSION_DENIED; UNAVAILABLE, no daemon or
+  // Errors: NOT_FOUND, no such pool or session to join; FAILED_PRECONDITION, LAYOUT_MISMATCH or
+  // DEVICE; RESOURCE_EXHAUSTED, LIMIT or GUARANTEE; PERMISSION_DENIED; UNAVAILABLE, no daemon or
   // DRAINING; INTERNAL, an answer that makes no sense.
   absl::StatusOr<std::unique_ptr<Session>> OpenSession(SessionOptions options);
 

@@ -6,6 +6,12 @@ include(CMakePackageConfigHelpers)
 set(kvpool_installed
   kvpool_client kvpool_client_rpc kvpool_proto_convert kvpool_proto kvpool_device kvpool_layout
   kvpool_core_base)
+# kvpool_gpus, which is another name for the backend where there is one.
+if(KVPOOL_CUDA)
+  list(APPEND kvpool_installed kvpool_cuda)
+else()
+  list(APPEND kvpool_installed kvpool_gpus)
+endif()
 foreach(target IN LISTS kvpool_installed)
   string(REGEX REPLACE "^kvpool_" "" name ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
@@ -27,7 +33,8 @@ install(FILES ${CMAKE_CURRENT_SOURCE_DIR}/kvpoolConfig.cmake
 set(kvpool_public_headers
   client/block_lease.h client/call_options.h client/cancellation.h client/client.h client/mapping.h
   client/options.h
-  client/owned_fd.h client/prefix.h client/session.h client/transport.h
+  client/owned_fd.h client/prefix.h client/session.h client/side_tensor.h client/transport.h
+  client/visible_gpus.h
   core/clock.h core/error.h core/ids.h core/mutex.h
   core/device/mapped_region.h
   core/layout/dtype.h core/layout/pool_layout.h core/layout/pool_spec.h)

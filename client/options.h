@@ -7,11 +7,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
 #include "core/clock.h"
 #include "core/ids.h"
+
+namespace kvpool {
+class GpuImporter;
+}
 
 namespace kvpool::client {
 
@@ -48,10 +53,11 @@ struct ClientOptions {
   Duration ping_timeout = std::chrono::seconds(10);
 
   // Seams for simulation. (Braces, here and below, let designated initialisers leave them out.)
-  // Unset: steady_clock, a plain sleep, and gRPC to `socket`.
+  // Unset: steady_clock, a plain sleep, gRPC to `socket`, and this process's GPUs.
   Clock clock{};
   std::function<void(Duration)> sleep{};
   std::shared_ptr<Transport> transport{};
+  GpuImporter* gpus = nullptr;  // Outlives the client, its sessions and their mappings.
 };
 
 // News for a session.
@@ -90,15 +96,18 @@ struct SessionOptions {
   std::string model_id{};
   // Blocks that nobody else can take.
   uint32_t guaranteed_blocks = 0;
+  // The GPUs that this process sees, by UUID, as VisibleGpus() tells: where none of them is one of
+  // the pool's, opening is FAILED_PRECONDITION, DEVICE. Empty: unchecked.
+  std::vector<std::string> device_uuids{};
   // Join that session of another process: this one maps and touches memory on its behalf and
   // holds no references. `model_id` and `guaranteed_blocks` must then be unset.
   std::optional<SessionId> join{};
 
   // Called on a thread of the session's, one at a time; must not close or destroy the session.
   std::function<void(const Notice&)> on_notice{};
-  // Called on a thread of the session's when references that ended leases held could not be given
-  // back; they stay with the session until it ends. Must not use the session. Unset: one line on
-  // stderr.
+  // Called on a thread of the session's, maybe on two at once, when references that ended leases
+  // held could not be given back, or the event of ReleaseAfter failed; they stay with the session
+  // until it ends. Must not use the session. Unset: one line on stderr.
   std::function<void(std::span<const BlockRef>, const absl::Status&)> on_release_failure{};
 };
 

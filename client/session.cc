@@ -184,27 +184,6 @@ absl::Status Session::WriteBlocks(std::span<const BlockPiece> pieces) {
       });
 }
 
-absl::StatusOr<Mapping> Session::Map(uint32_t shard, Mapping::Access access) {
-  KVPOOL_RETURN_IF_ERROR(core_->CheckUsable());
-  const auto& regions = core_->opened().regions;
-  const auto region = std::ranges::find(regions, shard, &v1::MemoryRegion::shard);
-  if (region == regions.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("shard ", shard, " of a pool with ", regions.size()));
-  }
-  if (!region->has_shared_memory()) {
-    return absl::UnimplementedError(absl::StrCat("shard ", shard, " is not in the host's memory"));
-  }
-  v1::RegionFdRequest request;
-  request.set_session_id(id().ToString());
-  request.set_region_id(region->region_id());
-  OwnedFd fd;
-  KVPOOL_RETURN_IF_ERROR(core_->GetRegionFd(request, fd));
-  KVPOOL_ASSIGN_OR_RETURN(MappedRegion mapped,
-                          MappedRegion::Map(fd.get(), region->size_bytes(), access));
-  return Mapping::Create(core_->opened().layout, std::move(mapped), access, shard);
-}
-
 const SessionId& Session::id() const { return core_->opened().id; }
 
 const PoolLayout& Session::layout() const { return *core_->opened().layout; }

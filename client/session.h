@@ -23,7 +23,7 @@ namespace kvpool::client {
 class SessionCore;
 
 // A session in a pool: what this process holds its blocks by. Two threads of its own keep it
-// attached and give back what ended leases held.
+// attached and give back what ended leases held, and a third waits for events, once there are any.
 //
 // Once it has ended (alive() says so), every call is NOT_FOUND, SESSION_UNKNOWN: open a new one;
 // what was computed in its blocks since is void. Every call's common errors are those of
@@ -66,6 +66,15 @@ class Session {
   absl::StatusOr<Published> Publish(const Prefix& prefix, std::span<const BlockRef> blocks,
                                     uint32_t skip = 0);
 
+  // The same, of blocks that a GPU still writes to: waits until `event` is done, and then
+  // publishes. `event` is a CUevent (a cudaEvent_t is one) that was recorded after the writes, in
+  // the primary context of a GPU of the pool's, as the CUDA runtime has it; it must live until the
+  // call returns. Errors: as Publish; FAILED_PRECONDITION, a pool in the host's memory; DEVICE,
+  // none of the pool's GPUs is visible here; DEVICE_FAILED or INTERNAL, the work failed or `event`
+  // is none. Nothing is published then.
+  absl::StatusOr<Published> PublishAfter(void* event, const Prefix& prefix,
+                                         std::span<const BlockRef> blocks, uint32_t skip = 0);
+
   // Finds the longest findable prefix and takes a reference on each of its blocks in the same
   // step. Nothing found is no error. Errors: RESOURCE_EXHAUSTED, LIMIT or POOL_FULL.
   absl::StatusOr<FoundPrefix> Lookup(const Prefix& prefix);
@@ -91,6 +100,15 @@ class Session {
   // Errors: FAILED_PRECONDITION, a lease that has forks; INVALID_ARGUMENT, another session's.
   absl::Status Done(std::span<BlockLease> leases);
 
+  // Ends leases once `event` is done, an event as PublishAfter's that was recorded after the last
+  // use of their blocks and must live until then, or until the session is closed. Returns at once;
+  // a thread of the session's waits, for one event after the other. The leases have not ended
+  // before: Flush and Alloc do not wait for them. Where the event fails, the device is lost, and
+  // what is on it may be written to still: SessionOptions::on_release_failure is told, and the
+  // session holds the references until it ends.
+  // Errors: FAILED_PRECONDITION, as PublishAfter; `leases` is untouched then.
+  absl::Status ReleaseAfter(void* event, std::vector<BlockLease>&& leases);
+
   // Waits until every lease that ended before is given back: `leases.clear()` and Flush release
   // many in few calls. Returns the first failure to give one back since the last Flush.
   absl::Status Flush();
@@ -115,9 +133,13 @@ class Session {
   // Errors: FAILED_PRECONDITION, NOT_HELD, SEALED or CLAIMED; OUT_OF_RANGE, past a side's end.
   absl::Status WriteBlocks(std::span<const BlockPiece> pieces);
 
-  // Maps one shard. This process becomes one of the session's. Errors: INVALID_ARGUMENT, no such
-  // shard; UNIMPLEMENTED, memory that is not the host's; FAILED_PRECONDITION, memory that is not
-  // sealed or not of the size that was told; UNAVAILABLE, no fd socket.
+  // Maps one shard. This process becomes one of the session's. Memory on a GPU is opened in the
+  // primary context of the device, once for all mappings of it; that kReadOnly is kept to is then
+  // the caller's to see to. Errors: INVALID_ARGUMENT, no such shard; UNIMPLEMENTED, a kind of
+  // device that is not known here; FAILED_PRECONDITION, memory on the host that is not sealed or
+  // not of the size that was told, or memory on a GPU that is smaller; PID_COLLISION, the daemon
+  // has this process's pid; DEVICE, the GPU is not visible here, or what to do about it; INTERNAL,
+  // an answer that makes no sense; UNAVAILABLE, no fd socket.
   absl::StatusOr<Mapping> Map(uint32_t shard = 0,
                               Mapping::Access access = Mapping::Access::kReadWrite);
 

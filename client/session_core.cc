@@ -43,6 +43,13 @@ SessionCore::SessionCore(std::shared_ptr<ClientCore> client, OpenedSession opene
           [this](std::span<const BlockRef> refs, const absl::Status& why) {
             OnReleaseFailure(refs, why);
           }),
+      event_releaser_(
+          [this](const EventReleaser::Event& event, std::stop_token stop) {
+            return gpus().AwaitEvent(event.device_uuid, event.handle, std::move(stop));
+          },
+          [this](std::span<const BlockRef> refs, const absl::Status& why) {
+            OnReleaseFailure(refs, why);
+          }),
       attachment_(
           [this](const v1::Notice& proto) {
             if (const std::optional<Notice> notice = NoticeFromProto(proto)) Notify(*notice);
@@ -63,6 +70,8 @@ absl::Status SessionCore::Close() {
   }
   // What is not given back yet ends with the session.
   releaser_.Stop();
+  // What it still waits for is vouched for.
+  event_releaser_.Stop();
   v1::CloseSessionRequest request;
   request.set_session_id(opened_.id.ToString());
   v1::CloseSessionResponse response;
@@ -78,6 +87,7 @@ absl::Status SessionCore::Close() {
       });
   cancellation_.Cancel();
   releaser_.Join();
+  event_releaser_.Join();
   attachment_.Cancel();
   attachment_.Join();
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
@@ -116,6 +126,10 @@ absl::Status SessionCore::DecRef(std::span<const BlockRef> refs, bool done) {
   BlocksToProto(refs, *request.mutable_blocks());
   v1::DecRefResponse response;
   return Call(&Transport::DecRef, request, response);
+}
+
+GpuImporter& SessionCore::gpus() {
+  return client_->options.gpus != nullptr ? *client_->options.gpus : ProcessGpuImporter();
 }
 
 Duration SessionCore::ClampWait(Duration wait) const {
@@ -158,6 +172,7 @@ void SessionCore::MarkEnded(const absl::Status& why) {
                                    ": ", why.message()));
   }
   releaser_.Stop();
+  event_releaser_.Stop();
   cancellation_.Cancel();
   attachment_.Cancel();
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -12,10 +13,12 @@
 #include "client/attachment.h"
 #include "client/cancellation.h"
 #include "client/client_core.h"
+#include "client/event_releaser.h"
 #include "client/fork_guard.h"
 #include "client/options.h"
 #include "client/releaser.h"
 #include "client/transport.h"
+#include "core/device/gpu_importer.h"
 #include "core/ids.h"
 #include "core/layout/pool_layout.h"
 #include "core/mutex.h"
@@ -26,6 +29,7 @@ namespace kvpool::client {
 // What OpenSession's answer says.
 struct OpenedSession {
   SessionId id;
+  std::string daemon_epoch;
   std::shared_ptr<const PoolLayout> layout;
   Limits limits;
   std::vector<v1::MemoryRegion> regions;
@@ -88,6 +92,9 @@ class SessionCore {
   uint64_t NextKey();
 
   Releaser& releaser() { return releaser_; }
+  EventReleaser& event_releaser() { return event_releaser_; }
+  // Where GPU memory is opened.
+  GpuImporter& gpus();
   Transport& transport() { return *client_->transport; }
   const OpenedSession& opened() const { return opened_; }
   const ForkGuard& fork_guard() const { return fork_guard_; }
@@ -124,6 +131,7 @@ class SessionCore {
   absl::Status end_ ABSL_GUARDED_BY(mutex_);  // OK while the session lives.
 
   Releaser releaser_;
+  EventReleaser event_releaser_;  // Its leases hold this until Close.
   Attachment attachment_;
 };
 

@@ -1,6 +1,8 @@
 // Takes two blocks of pool "p", writes into one through its mapping, and reads it back through the
 // daemon: consumer SOCKET.
 #include <kvpool/client/client.h>
+#include <kvpool/client/side_tensor.h>
+#include <kvpool/client/visible_gpus.h>
 #include <kvpool/core/error.h>
 
 #include <algorithm>
@@ -27,6 +29,13 @@ int main(int argc, char** argv) {
         return absl::OkStatus();
       });
   if (!read.ok() || !is_right) return 5;
+
+  // Layer 0 is in no format of tensors, and the bytes of block 0 are its first row.
+  const auto tensor = mapping->k_tensor(/*layer=*/0);
+  if (mapping->is_on_gpu() || !tensor.ok() || tensor->data != mapping->k_ptr(0)) return 7;
+  // What the machine has, if anything: the driver is found at run time.
+  const auto gpus = kvpool::client::VisibleGpus();
+  if (!gpus.ok() && gpus.status().code() != absl::StatusCode::kFailedPrecondition) return 8;
 
   const absl::Status full = (*session)->Alloc(1000).status();
   std::printf("%s\n", kvpool::ReasonName(kvpool::GetErrorDetail(full).reason).data());

@@ -109,6 +109,7 @@ class FakeStream final : public grpc::ServerWriteReactor<v1::KeepAliveResponse> 
 FakeBlockService::FakeBlockService(const FakeDaemon::Options& options)
     : layout_(PlanPool(options.spec.name.empty() ? SmallSpec() : options.spec).value()),
       max_blocks_per_call_(options.max_blocks_per_call),
+      edit_opened_(options.edit_opened),
       size_bytes_(layout_.shard_bytes + options.extra_bytes),
       generations_(layout_.num_blocks, 0),
       counts_(layout_.num_blocks, 0) {
@@ -234,6 +235,7 @@ grpc::Status FakeBlockService::OpenSession(grpc::ServerContext* /*context*/,
   }
   response->mutable_limits()->set_max_blocks_per_call(max_blocks_per_call_);
   response->mutable_limits()->mutable_max_wait()->set_seconds(60);
+  if (edit_opened_) edit_opened_(*response);
   return End("OpenSession");
 }
 

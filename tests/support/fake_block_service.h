@@ -102,6 +102,7 @@ class FakeBlockService final
 
   const PoolLayout layout_;
   const uint32_t max_blocks_per_call_;
+  const std::function<void(v1::OpenSessionResponse&)> edit_opened_;
   int fd_ = -1;
   uint64_t size_bytes_ = 0;
   std::span<std::byte> memory_;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,6 +32,8 @@ class FakeDaemon {
     bool is_sealed = true;
     uint64_t extra_bytes = 0;
     uint32_t max_blocks_per_call = 65'536;
+    // Changes OpenSession's answer before it is given: its regions, say, which are of host memory.
+    std::function<void(v1::OpenSessionResponse&)> edit_opened{};
   };
 
   // Of shard 0; the next shards' follow. All shards are given the same memory.

@@ -21,9 +21,10 @@ inline RetryPolicy QuickRetry() {
 
 // A daemon and a client of it.
 struct Fixture {
-  explicit Fixture(test::FakeDaemon::Options options = {})
+  explicit Fixture(test::FakeDaemon::Options options = {}, GpuImporter* gpus = nullptr)
       : daemon(directory.path().string(), std::move(options)),
-        client(Client::Create({.socket = daemon.socket(), .retry = QuickRetry()}).value()) {}
+        client(Client::Create({.socket = daemon.socket(), .retry = QuickRetry(), .gpus = gpus})
+                   .value()) {}
 
   std::unique_ptr<Session> Open(SessionOptions options = {}) {
     options.pool = "p";

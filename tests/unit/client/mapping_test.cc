@@ -71,6 +71,20 @@ TEST_CASE("A mapping puts every side of every block where the layout says, in bo
   }
 }
 
+TEST_CASE("A mapping of the host's memory gives the same places as pointers and tensors") {
+  PoolSpec spec = MixedSpec(MemoryOrder::kLayerMajor);
+  const Mapping mapping = Make(Plan(spec));
+  CHECK_FALSE(mapping.is_on_gpu());
+  CHECK(mapping.device_ordinal() == -1);
+  CHECK(mapping.k_ptr(1) == mapping.k(1, BlockId{0}).data());
+  CHECK(mapping.v_ptr(2) == mapping.v(2, BlockId{0}).data());
+  const auto tensor = mapping.v_tensor(2);
+  REQUIRE(tensor.ok());
+  CHECK(tensor->data == mapping.v_ptr(2));
+  CHECK(tensor->device_type == 1);
+  CHECK(tensor->device_id == 0);
+}
+
 TEST_CASE("No two sides of a mapping share a byte, in both orders") {
   const MemoryOrder order = GENERATE(MemoryOrder::kLayerMajor, MemoryOrder::kBlockMajor);
   const auto layout = Plan(MixedSpec(order));
