@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Builds kvpool and shows its main job on host memory, with real processes: a prefill worker
-# computes the KV of a text, a decode worker uses it in place, a third is killed while it writes.
+# Builds kvpool and shows its main job, with real processes: a prefill worker computes the KV of a
+# text, a decode worker uses it in place, a third is killed while it writes.
+#
+#   deploy/demo.sh [DEVICE]    on host memory, or on a GPU such as cuda:0: its workers, which have
+#                              no kernels, then copy to the host what they compute with
 #
 # Installs what the build needs first (deploy/setup.sh build). Takes under a minute once built.
 set -euo pipefail
@@ -30,7 +33,7 @@ cat >"$directory/config.json" <<CONFIG
 {
   "pools": [
     {"name": "llama", "num_layers": 32, "num_kv_heads": 8, "head_dim": 128, "dtype": "bf16",
-     "num_blocks": 128}
+     "num_blocks": 128, "devices": ["${1:-host}"]}
   ],
   "listeners": [
     {"address": "$worker", "role": "ROLE_WORKER"},

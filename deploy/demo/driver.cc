@@ -103,12 +103,20 @@ absl::Status ShareBlocks(const WorkerOptions& options, PoolWatcher& pool, Figure
     const std::string fresh = decode->ReadFigure("new").value_or("");
     figures.heads = decode->ReadFigure("heads").value_or("");
     figures.error = decode->ReadFigure("error").value_or("");
+    const std::string fetched = decode->ReadFigure("fetched").value_or("");
     figures.decode_calls = decode->ReadFigure("calls").value_or("");
     figures.bytes_copied += Number(decode->ReadFigure("copied"));
     std::printf("decode  (pid %d) acquired the prompt: %s blocks found, %s new\n", decode->pid(),
                 figures.reused.c_str(), fresh.c_str());
-    std::printf("decode  (pid %d) ran attention in place: largest relative error %s\n",
-                decode->pid(), figures.error.c_str());
+    if (fetched == "0") {
+      std::printf("decode  (pid %d) ran attention in place: largest relative error %s\n",
+                  decode->pid(), figures.error.c_str());
+    } else {
+      std::printf(
+          "decode  (pid %d) has no kernels: it copied %s bytes from the GPU, and ran "
+          "attention: largest relative error %s\n",
+          decode->pid(), fetched.c_str(), figures.error.c_str());
+    }
     if (!decode->Succeeded()) return Broken("decode");
   }
   return absl::OkStatus();

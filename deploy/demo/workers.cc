@@ -1,6 +1,7 @@
 #include "deploy/demo/workers.h"
 
 #include <algorithm>
+#include <deque>
 #include <iostream>
 #include <memory>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "core/status_macros.h"
 #include "deploy/demo/attention.h"
 #include "deploy/demo/counting_transport.h"
+#include "deploy/demo/gpu_copies.h"
 #include "deploy/demo/toy_model.h"
 
 namespace kvpool::demo {
@@ -26,6 +28,7 @@ struct Worker {
   std::unique_ptr<client::Session> session;
   std::unique_ptr<client::Mapping> mapping;
   uint32_t block_size = 0;
+  uint64_t fetched_bytes = 0;  // From a GPU to here.
 };
 
 absl::StatusOr<Worker> Connect(const WorkerOptions& options, const char* name,
@@ -61,32 +64,72 @@ std::span<const Bf16> AsBf16(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const Bf16*>(bytes.data()), bytes.size() / sizeof(Bf16)};
 }
 
+// Where a block's side begins on a GPU.
+std::byte* GpuAddress(const Worker& worker, uint32_t layer, bool is_k, BlockId block) {
+  const client::Mapping& mapping = *worker.mapping;
+  const SideLayout& side = mapping.layout().layers[layer].k;  // V's is alike, as Connect saw.
+  void* const first = is_k ? mapping.k_ptr(layer) : mapping.v_ptr(layer);
+  return static_cast<std::byte*>(first) + ToIndex(block) * side.stride_bytes;
+}
+
+// A side's bytes on a GPU, copied to the host.
+absl::StatusOr<std::vector<std::byte>> Fetch(Worker& worker, uint32_t layer, bool is_k,
+                                             BlockId block) {
+  std::vector<std::byte> bytes(worker.mapping->layout().layers[layer].k.block_bytes);
+  KVPOOL_RETURN_IF_ERROR(CopyFromGpu(GpuAddress(worker, layer, is_k, block), bytes));
+  worker.fetched_bytes += bytes.size();
+  return bytes;
+}
+
+// Lets `write` change a side's bytes: in place, or, on a GPU, in a copy that is put in their place,
+// since this worker has no kernels.
+template <typename Write>
+absl::Status ChangeSide(Worker& worker, uint32_t layer, bool is_k, BlockId block, Write write) {
+  client::Mapping& mapping = *worker.mapping;
+  if (!mapping.is_on_gpu()) {
+    write(is_k ? mapping.mutable_k(layer, block) : mapping.mutable_v(layer, block));
+    return absl::OkStatus();
+  }
+  KVPOOL_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, Fetch(worker, layer, is_k, block));
+  write(std::span(bytes));
+  return CopyToGpu(bytes, GpuAddress(worker, layer, is_k, block));
+}
+
 void Say(const std::string& line) { std::cout << line << std::endl; }
 
 // What the daemon did for the worker, read off its own connection.
 void SayCosts(const Worker& worker) {
   const uint64_t block_bytes = worker.session->layout().block_bytes;
+  Say(absl::StrCat("fetched ", worker.fetched_bytes));
   Say(absl::StrCat("calls ", worker.transport->calls()));
   Say(absl::StrCat("copied ", worker.transport->bytes_carried() +
                                   worker.transport->blocks_copied() * block_bytes));
 }
 
 // K and V of every whole block of the text, written where attention kernels would put them.
-void WritePrompt(const ToyModel& model, const WorkerOptions& options, Worker& worker,
-                 const std::vector<client::BlockLease>& blocks) {
+absl::Status WritePrompt(const ToyModel& model, const WorkerOptions& options, Worker& worker,
+                         const std::vector<client::BlockLease>& blocks) {
   for (uint32_t layer = 0; layer < ToyModel::kLayers; ++layer) {
     for (size_t index = 0; index < blocks.size(); ++index) {
-      const auto k = AsBf16(worker.mapping->mutable_k(layer, blocks[index].id()));
-      const auto v = AsBf16(worker.mapping->mutable_v(layer, blocks[index].id()));
-      for (uint32_t slot = 0; slot < worker.block_size; ++slot) {
-        const auto position = static_cast<uint32_t>(index * worker.block_size + slot);
-        const auto token = static_cast<uint8_t>(options.text[position]);
-        const size_t at = size_t{slot} * ToyModel::kKvElements;
-        model.ComputeK(layer, token, position, k.subspan(at, ToyModel::kKvElements));
-        model.ComputeV(layer, token, v.subspan(at, ToyModel::kKvElements));
+      for (const bool is_k : {true, false}) {
+        const auto compute = [&](std::span<std::byte> side) {
+          for (uint32_t slot = 0; slot < worker.block_size; ++slot) {
+            const auto position = static_cast<uint32_t>(index * worker.block_size + slot);
+            const auto token = static_cast<uint8_t>(options.text[position]);
+            const auto values =
+                AsBf16(side).subspan(size_t{slot} * ToyModel::kKvElements, ToyModel::kKvElements);
+            if (is_k) {
+              model.ComputeK(layer, token, position, values);
+            } else {
+              model.ComputeV(layer, token, values);
+            }
+          }
+        };
+        KVPOOL_RETURN_IF_ERROR(ChangeSide(worker, layer, is_k, blocks[index].id(), compute));
       }
     }
   }
+  return absl::OkStatus();
 }
 
 // The tokens of the text's first `blocks` blocks: its bytes.
@@ -100,14 +143,24 @@ std::vector<uint32_t> TokensOf(const WorkerOptions& options, size_t blocks, uint
 
 // The largest error of any head of one layer: attention over the blocks in place against the
 // same over K and V that are computed apart and lie in one piece.
-double CheckLayer(const ToyModel& model, const WorkerOptions& options, const Worker& worker,
-                  std::span<const client::BlockLease> blocks, uint32_t layer) {
+absl::StatusOr<double> CheckLayer(const ToyModel& model, const WorkerOptions& options,
+                                  Worker& worker, std::span<const client::BlockLease> blocks,
+                                  uint32_t layer) {
   const auto tokens = static_cast<uint32_t>(blocks.size() * worker.block_size);
   const auto last = static_cast<uint8_t>(options.text[tokens - 1]);
   const std::vector<float> query = model.ComputeQuery(layer, last, tokens - 1);
 
   std::vector<BlockView> views;
+  std::deque<std::vector<std::byte>> copies;  // Of what is on a GPU.
   for (const client::BlockLease& block : blocks) {
+    if (worker.mapping->is_on_gpu()) {
+      for (const bool is_k : {true, false}) {
+        KVPOOL_ASSIGN_OR_RETURN(copies.emplace_back(), Fetch(worker, layer, is_k, block.id()));
+      }
+      views.push_back({.k = AsBf16(std::span<const std::byte>(copies.end()[-2])),
+                       .v = AsBf16(std::span<const std::byte>(copies.back()))});
+      continue;
+    }
     views.push_back({.k = AsBf16(worker.mapping->k(layer, block.id())),
                      .v = AsBf16(worker.mapping->v(layer, block.id()))});
   }
@@ -130,11 +183,12 @@ absl::Status RunPrefill(const WorkerOptions& options) {
   const auto count = static_cast<uint32_t>(options.text.size() / worker.block_size);
   KVPOOL_ASSIGN_OR_RETURN(std::vector<client::BlockLease> blocks, worker.session->Alloc(count));
   const ToyModel model;
-  WritePrompt(model, options, worker, blocks);
+  KVPOOL_RETURN_IF_ERROR(WritePrompt(model, options, worker, blocks));
   if (options.flip_byte) {
     const uint32_t layer = ToyModel::kLayers / 2;
-    std::span<std::byte> v = worker.mapping->mutable_v(layer, blocks[count / 2].id());
-    v[v.size() / 2 + 1] ^= std::byte{0xFF};
+    KVPOOL_RETURN_IF_ERROR(
+        ChangeSide(worker, layer, /*is_k=*/false, blocks[count / 2].id(),
+                   [](std::span<std::byte> v) { v[v.size() / 2 + 1] ^= std::byte{0xFF}; }));
   }
   std::vector<BlockRef> written;
   for (const client::BlockLease& block : blocks) written.push_back(block.ref());
@@ -170,7 +224,9 @@ absl::Status RunDecode(const WorkerOptions& options) {
   const ToyModel model;
   double error = 0;
   for (uint32_t layer = 0; layer < ToyModel::kLayers; ++layer) {
-    error = std::max(error, CheckLayer(model, options, worker, blocks, layer));
+    KVPOOL_ASSIGN_OR_RETURN(const double of_layer,
+                            CheckLayer(model, options, worker, blocks, layer));
+    error = std::max(error, of_layer);
   }
   Say(absl::StrCat("heads ", ToyModel::kLayers * ToyModel::kQueryHeads));
   Say(absl::StrCat("error ", error));
@@ -192,7 +248,9 @@ absl::Status RunVictim(const WorkerOptions& options) {
   for (uint8_t value = 0;; ++value) {
     for (const client::BlockLease& block : blocks) {
       for (uint32_t layer = 0; layer < ToyModel::kLayers; ++layer) {
-        std::ranges::fill(worker.mapping->mutable_k(layer, block.id()), std::byte{value});
+        KVPOOL_RETURN_IF_ERROR(ChangeSide(
+            worker, layer, /*is_k=*/true, block.id(),
+            [value](std::span<std::byte> k) { std::ranges::fill(k, std::byte{value}); }));
       }
     }
   }
