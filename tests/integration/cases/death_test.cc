@@ -328,7 +328,8 @@ TEST_CASE("A killed worker's successor has nothing of it, and late calls under t
 }
 
 // Other workers are served while a large session's references are dropped in slices.
-TEST_CASE("A new session opens within two seconds of the end of one with a million blocks") {
+TEST_CASE("A new session opens within two seconds of the end of one with a million blocks",
+          "[host]") {
   constexpr uint32_t kBlocks = UnlessSanitized(1'000'000, 200'000);
   Node node({.pools_json = absl::StrCat(R"([{"name": "p", "num_blocks": )", kBlocks,
                                         R"(, "num_layers": 1, "dtype": "raw", "raw_token_bytes": 1,

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/test_device.h"
 #include "tests/support/catch.h"
 
 namespace kvpool::test {
@@ -27,9 +28,11 @@ TEST_CASE("A worker that expects another layout is refused, with both fingerprin
            "[" + PoolJson("p", 4) + ", " + PoolJson("blocks32", 4, R"(, "block_size": 32)") + ", " +
            PoolJson("block-major", 4, R"(, "memory_order": "MEMORY_ORDER_BLOCK_MAJOR")") + ", " +
            R"({"name": "layers4", "num_blocks": 4, "num_layers": 4, "num_kv_heads": 2,
-               "head_dim": 16, "dtype": "bf16"}, )" +
+               "head_dim": 16, "dtype": "bf16")" +
+           DevicesJson() + "}, " +
            R"({"name": "fp16", "num_blocks": 4, "num_layers": 2, "num_kv_heads": 2,
-               "head_dim": 16, "dtype": "fp16"}])"});
+               "head_dim": 16, "dtype": "fp16")" +
+           DevicesJson() + "}]"});
   const std::string fingerprint = node.Pool("p").layout().fingerprint();
   const auto client = node.Connect();
   v1::OpenSessionRequest request;
@@ -46,7 +49,7 @@ TEST_CASE("A worker that expects another layout is refused, with both fingerprin
   node.CheckAllIsBack();
 }
 
-TEST_CASE("Every shard has as many blocks, and no id beyond them is handed out") {
+TEST_CASE("Every shard has as many blocks, and no id beyond them is handed out", "[host]") {
   // What fits in 10,240 bytes of each: two blocks of 4,096, sides at multiples of 256.
   Node node({.pools_json = R"([{"name": "p", "num_layers": 2, "num_kv_heads": 2, "head_dim": 16,
                               "dtype": "bf16", "memory_bytes": 10240,
@@ -133,7 +136,8 @@ TEST_CASE("A pool without V has no V to write, and counts no bytes for it") {
 TEST_CASE("K and V of different sizes are each written and read by their own") {
   // K: 16 x 2 x 32 bf16, 2,048 bytes. V: 16 x 2 x 16 bf16, 1,024 bytes.
   Node node({.pools_json = R"([{"name": "p", "num_blocks": 4, "num_layers": 2, "num_kv_heads": 2,
-                              "head_dim": 32, "v_head_dim": 16, "dtype": "bf16"}])"});
+                              "head_dim": 32, "v_head_dim": 16, "dtype": "bf16")" +
+                           DevicesJson() + "}]"});
   const auto client = node.Connect();
   const auto session = *RawSession::Open(*client, {});
   REQUIRE(session->Alloc(4).ok());
@@ -163,7 +167,8 @@ TEST_CASE("K and V of different sizes are each written and read by their own") {
 TEST_CASE("A copy of a block has its scales, and they are counted") {
   // nvfp4: E = 16 x 2 x 16 = 512, so 256 bytes of elements and 32 of scales a side.
   Node node({.pools_json = R"([{"name": "p", "num_blocks": 4, "num_layers": 2, "num_kv_heads": 2,
-                              "head_dim": 16, "dtype": "nvfp4"}])"});
+                              "head_dim": 16, "dtype": "nvfp4")" +
+                           DevicesJson() + "}]"});
   const auto client = node.Connect();
   const auto session = *RawSession::Open(*client, {});
   const v1::Blocks blocks = *session->Alloc(3);

@@ -102,7 +102,8 @@ TEST_CASE("A second SIGTERM ends the daemon at once") {
 }
 
 // A pool that this machine could have, but not beside what it uses now.
-TEST_CASE("A daemon short of memory waits as STARTING, not serving, and ends at once when told") {
+TEST_CASE("A daemon short of memory waits as STARTING, not serving, and ends at once when told",
+          "[host]") {
   const uint64_t total = ReadMemoryLimits().value().total_bytes;
   const std::string pools =
       R"([{"name": "p", "num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "dtype": "fp8",
@@ -117,7 +118,8 @@ TEST_CASE("A daemon short of memory waits as STARTING, not serving, and ends at 
   CHECK(daemon.Stop() == 0);
 }
 
-TEST_CASE("Of config pools that do not all fit none stays, and a smaller config starts in place") {
+TEST_CASE("Of config pools that do not all fit none stays, and a smaller config starts in place",
+          "[host]") {
   // Beside what this machine uses already there is no such room.
   const uint64_t all_but_some = ReadMemoryLimits().value().total_bytes - (uint64_t{64} << 20);
   const std::string large = R"({"name": "large", "num_layers": 1, "num_kv_heads": 1, "head_dim": 16,
@@ -151,7 +153,7 @@ TEST_CASE("Of config pools that do not all fit none stays, and a smaller config 
   CHECK(daemon.Stop() == 0);
 }
 
-TEST_CASE("Config pools that can never fit end the start before any is made") {
+TEST_CASE("Config pools that can never fit end the start before any is made", "[host]") {
   // Two sides of a GiB a layer: two PiB in all.
   const std::string huge = R"({"name": "huge", "num_blocks": 1024, "num_layers": 1024,
                                "num_kv_heads": 1024, "head_dim": 65536})";
@@ -214,7 +216,8 @@ TEST_CASE(
   CHECK(daemon.Stop() == 0);
 }
 
-TEST_CASE("A socket's path of the longest length works, and one byte more names path and limit") {
+TEST_CASE("A socket's path of the longest length works, and one byte more names path and limit",
+          "[host]") {
   const TempDir directory;
   const std::string stem = directory.File("s");
   const std::string longest = stem + std::string(104 - stem.size(), 'x');
@@ -234,7 +237,8 @@ TEST_CASE("A socket's path of the longest length works, and one byte more names 
   CHECK(fits.Stop() == 0);
 }
 
-TEST_CASE("A socket's missing directories are made, and a directory that cannot be is named") {
+TEST_CASE("A socket's missing directories are made, and a directory that cannot be is named",
+          "[host]") {
   const TempDir directory;
   DaemonProcess deep(
       {.listeners_json = ListenerJson(directory.File("a/b/c.sock")), .wait_until_serving = false});

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/test_device.h"
 #include "tests/support/catch.h"
 
 namespace kvpool::test {
@@ -42,7 +43,8 @@ TEST_CASE("Lists and counts of the announced length are taken, one more is refus
   constexpr uint32_t kBlocks = 70'000;
   Node node({.pools_json = absl::StrCat(R"([{"name": "p", "num_blocks": )", kBlocks,
                                         R"(, "num_layers": 1, "dtype": "raw", "raw_token_bytes": 1,
-                                           "v_mode": "V_MODE_NONE"}])")});
+                                           "v_mode": "V_MODE_NONE")",
+                                        DevicesJson(), "}]")});
   const auto client = node.Connect();
   const auto session = *RawSession::Open(*client, {});
   const uint32_t limit = session->opened().limits().max_blocks_per_call();
@@ -139,7 +141,7 @@ TEST_CASE("Pieces of 4 MiB and a few bytes less or more are written and read bac
   Node node({.pools_json = absl::StrCat(
                  R"([{"name": "p", "num_blocks": 1, "num_layers": 1, "dtype": "raw",
                      "raw_token_bytes": )",
-                 kMiB, R"(, "v_mode": "V_MODE_NONE"}])")});
+                 kMiB, R"(, "v_mode": "V_MODE_NONE")", DevicesJson(), "}]")});
   const auto client = node.Connect();
   const auto session = *RawSession::Open(*client, {});
   REQUIRE(session->Attach().ok());
@@ -178,7 +180,7 @@ TEST_CASE("Sixty-four MiB go in by a stream of pieces and come out the same") {
   Node node({.pools_json = absl::StrCat(
                  R"([{"name": "p", "num_blocks": 1, "num_layers": 1, "dtype": "raw",
                      "raw_token_bytes": )",
-                 kSide / 16, R"(, "v_mode": "V_MODE_NONE"}])")});
+                 kSide / 16, R"(, "v_mode": "V_MODE_NONE")", DevicesJson(), "}]")});
   const auto client = node.Connect();
   const auto session = *RawSession::Open(*client, {});
   const v1::Blocks block = *session->Alloc(1);
@@ -207,11 +209,13 @@ TEST_CASE("Sixty-four MiB go in by a stream of pieces and come out the same") {
   node.CheckAllIsBack();
 }
 
-TEST_CASE("A million blocks are listed, and a session that holds them shows the first of them") {
+TEST_CASE("A million blocks are listed, and a session that holds them shows the first of them",
+          "[host]") {
   constexpr uint32_t kBlocks = UnlessSanitized(1'000'000, 200'000);
   Node node({.pools_json = absl::StrCat(R"([{"name": "p", "num_blocks": )", kBlocks,
                                         R"(, "num_layers": 1, "dtype": "raw", "raw_token_bytes": 1,
-                                           "v_mode": "V_MODE_NONE"}])")});
+                                           "v_mode": "V_MODE_NONE")",
+                                        DevicesJson(), "}]")});
   const auto client = node.Connect();
   const auto session = *RawSession::Open(*client, {});
   const uint32_t limit = session->opened().limits().max_blocks_per_call();

@@ -306,7 +306,7 @@ absl::Status OpenAndClose(RawClient& client, const std::string& socket, int coun
   return absl::OkStatus();
 }
 
-TEST_CASE("Ten thousand sessions under one name leave nothing behind") {
+TEST_CASE("Ten thousand sessions under one name leave nothing behind", "[host]") {
   constexpr int kSessions = UnlessSanitized(10'000, 500);
   constexpr int kThreads = 4;
   // Each holds two, and the one that all find.

@@ -1,4 +1,4 @@
-// Dozens of workers that come, go, and are killed, for as long as KVPOOL_CHURN_SECONDS says (60).
+// Dozens of workers that come, go, and are killed, for as long as KVPOOL_CHURN_SECONDS says.
 #include <signal.h>
 
 #include <chrono>
@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/test_device.h"
 #include "tests/support/catch.h"
 #include "tests/support/child_process.h"
 #include "tests/support/random.h"
@@ -30,7 +31,8 @@ constexpr int kExitKilled = 128 + SIGKILL;
 
 std::chrono::seconds ChurnTime() {
   const char* text = std::getenv("KVPOOL_CHURN_SECONDS");
-  return std::chrono::seconds(text == nullptr ? 60 : std::atoi(text));
+  const int otherwise = TestDevice().empty() ? 60 : 10;
+  return std::chrono::seconds(text == nullptr ? otherwise : std::atoi(text));
 }
 
 // The workers of a node, each replaced by another when it has ended.

@@ -1,14 +1,15 @@
 #include "tests/integration/churn/churner.h"
 
-#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <iostream>
-#include <span>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "core/error.h"
 #include "core/status_macros.h"
+#include "tests/integration/support/block_bytes.h"
 
 namespace kvpool::test {
 namespace {
@@ -22,45 +23,31 @@ uint64_t WordOf(uint64_t stamp, uint32_t layer, bool is_k, size_t index) {
   return stamp ^ ((uint64_t{layer} * 2 + (is_k ? 1 : 0)) << 56) ^ (uint64_t{index} << 40);
 }
 
-// Calls `visit` with every side of a block, as what `side` makes of it, until it returns false.
-template <typename Visit>
-bool EachSide(const client::Mapping& mapping, Visit visit) {
-  for (uint32_t layer = 0; layer < mapping.layout().layers.size(); ++layer) {
-    if (!visit(layer, true) || (mapping.has_v() && !visit(layer, false))) return false;
+// The bytes of a side that has the stamp.
+std::vector<std::byte> StampedSide(const client::Mapping& mapping, uint32_t layer, bool is_k,
+                                   uint64_t stamp) {
+  std::vector<std::byte> bytes(SideSize(mapping, layer, is_k));
+  for (size_t i = 0; i < bytes.size() / sizeof(uint64_t); ++i) {
+    const uint64_t word = WordOf(stamp, layer, is_k, i);
+    std::memcpy(bytes.data() + i * sizeof(word), &word, sizeof(word));
   }
-  return true;
+  return bytes;
 }
 
-void Write(client::Mapping& mapping, BlockId block, uint64_t stamp) {
-  EachSide(mapping, [&](uint32_t layer, bool is_k) {
-    const std::span<std::byte> side =
-        is_k ? mapping.mutable_k(layer, block) : mapping.mutable_v(layer, block);
-    for (size_t i = 0; i < side.size() / sizeof(uint64_t); ++i) {
-      const uint64_t word = WordOf(stamp, layer, is_k, i);
-      std::memcpy(side.data() + i * sizeof(word), &word, sizeof(word));
-    }
-    return true;
+absl::Status Write(client::Mapping& mapping, BlockId block, uint64_t stamp) {
+  return EachSide(mapping, [&](uint32_t layer, bool is_k) {
+    return WriteSide(mapping, layer, is_k, block, StampedSide(mapping, layer, is_k, stamp));
   });
 }
 
-bool Holds(const client::Mapping& mapping, BlockId block, uint64_t stamp) {
-  return EachSide(mapping, [&](uint32_t layer, bool is_k) {
-    const std::span<const std::byte> side =
-        is_k ? mapping.k(layer, block) : mapping.v(layer, block);
-    for (size_t i = 0; i < side.size() / sizeof(uint64_t); ++i) {
-      uint64_t word = 0;
-      std::memcpy(&word, side.data() + i * sizeof(word), sizeof(word));
-      if (word != WordOf(stamp, layer, is_k, i)) return false;
-    }
-    return true;
-  });
-}
-
-bool IsZero(const client::Mapping& mapping, BlockId block) {
-  return EachSide(mapping, [&](uint32_t layer, bool is_k) {
-    const std::span<const std::byte> side =
-        is_k ? mapping.k(layer, block) : mapping.v(layer, block);
-    return std::ranges::all_of(side, [](std::byte byte) { return byte == std::byte{0}; });
+// DATA_LOSS unless every side of the block holds what `expected` says of it.
+template <typename Expected>
+absl::Status CheckHolds(const client::Mapping& mapping, BlockId block, Expected expected) {
+  return EachSide(mapping, [&](uint32_t layer, bool is_k) -> absl::Status {
+    KVPOOL_ASSIGN_OR_RETURN(const std::vector<std::byte> side,
+                            ReadSide(mapping, layer, is_k, block));
+    if (side == expected(layer, is_k)) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat("layer ", layer, is_k ? "'s K" : "'s V"));
   });
 }
 
@@ -127,11 +114,9 @@ absl::Status Churner::Stamp() {
   if (!leases.ok()) return UnlessExpected(leases.status());
   for (client::BlockLease& lease : *leases) {
     const BlockRef block = lease.ref();
-    if (options.fill == Fill::kZero && !IsZero(*mapping_, block.block)) {
-      return absl::DataLossError(absl::StrCat("block ", ToIndex(block.block), " is not zero"));
-    }
+    if (options.fill == Fill::kZero) KVPOOL_RETURN_IF_ERROR(VerifyZero(block.block));
     const uint64_t stamp = next_stamp_++;
-    Write(*mapping_, block.block, stamp);
+    KVPOOL_RETURN_IF_ERROR(Write(*mapping_, block.block, stamp));
     held_.push_back({.lease = std::move(lease), .stamp = stamp});
     ++counts_.stamped;
     // It is written: from here on it is only read, whoever holds it.
@@ -162,9 +147,21 @@ absl::Status Churner::Release() {
 }
 
 absl::Status Churner::Verify(BlockId block, uint64_t stamp) const {
-  if (Holds(*mapping_, block, stamp)) return absl::OkStatus();
+  const absl::Status status = CheckHolds(*mapping_, block, [&](uint32_t layer, bool is_k) {
+    return StampedSide(*mapping_, layer, is_k, stamp);
+  });
+  if (!absl::IsDataLoss(status)) return status;
+  return absl::DataLossError(absl::StrCat(status.message(), " of block ", ToIndex(block),
+                                          " does not hold the stamp ", stamp));
+}
+
+absl::Status Churner::VerifyZero(BlockId block) const {
+  const absl::Status status = CheckHolds(*mapping_, block, [&](uint32_t layer, bool is_k) {
+    return std::vector<std::byte>(SideSize(*mapping_, layer, is_k));
+  });
+  if (!absl::IsDataLoss(status)) return status;
   return absl::DataLossError(
-      absl::StrCat("block ", ToIndex(block), " does not hold the stamp ", stamp));
+      absl::StrCat(status.message(), " of block ", ToIndex(block), " is not zero"));
 }
 
 }  // namespace kvpool::test

@@ -53,6 +53,8 @@ class Churner {
   absl::Status Release();
   // DATA_LOSS where a held block does not have its stamp.
   absl::Status Verify(BlockId block, uint64_t stamp) const;
+  // DATA_LOSS where the block is not zero all over.
+  absl::Status VerifyZero(BlockId block) const;
 
   const Options options_;
   Random random_;

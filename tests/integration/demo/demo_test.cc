@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 
 #include "tests/integration/support/node.h"
+#include "tests/integration/support/test_device.h"
 #include "tests/support/catch.h"
 
 namespace kvpool::test {
@@ -63,7 +64,8 @@ double Number(const Run& run, const std::string& row) {
 // Llama-3.1-8B's geometry: 2 MiB a block.
 DaemonProcess::Options LlamaPool() {
   return {.pools_json = R"([{"name": "llama", "num_layers": 32, "num_kv_heads": 8, "head_dim": 128,
-                            "dtype": "bf16", "num_blocks": 64}])"};
+                            "dtype": "bf16", "num_blocks": 64)" +
+                        DevicesJson() + "}]"};
 }
 
 TEST_CASE("The demo shares KV between processes without a copy and gets a killed worker's back") {
@@ -78,6 +80,9 @@ TEST_CASE("The demo shares KV between processes without a copy and gets a killed
   CHECK(Figure(run, "blocks reused by each decode worker") == "4");
   CHECK(Number(run, "bytes shared") == 4 * (2 << 20));
   CHECK(Figure(run, "bytes copied by the daemon for it") == "0");
+  // A worker without kernels has to copy from a GPU, and says so.
+  CHECK(absl::StrContains(run.out, "ran attention in place") == TestDevice().empty());
+  CHECK(absl::StrContains(run.out, "bytes from the GPU") != TestDevice().empty());
   // 32 layers of 32.
   CHECK(Figure(run, "attention heads checked") == "1024");
   // Of bf16 the error is never none.

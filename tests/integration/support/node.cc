@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "tests/integration/support/test_device.h"
 #include "tests/support/catch.h"
 #include "tests/support/eventually.h"
 
@@ -29,7 +30,8 @@ constexpr std::chrono::seconds kPatience = std::chrono::minutes(2);
 
 std::string PoolJson(const std::string& name, uint32_t num_blocks, const std::string& more) {
   return R"({"name": ")" + name + R"(", "num_blocks": )" + std::to_string(num_blocks) +
-         R"(, "num_layers": 2, "num_kv_heads": 2, "head_dim": 16, "dtype": "bf16")" + more + "}";
+         R"(, "num_layers": 2, "num_kv_heads": 2, "head_dim": 16, "dtype": "bf16")" +
+         (more.find(R"("devices")") == std::string::npos ? DevicesJson() : "") + more + "}";
 }
 
 std::string OnePool(uint32_t num_blocks, const std::string& more) {

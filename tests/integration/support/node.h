@@ -14,7 +14,8 @@
 namespace kvpool::test {
 
 // JSON of a small PoolSpec: 2 layers, 2 heads of 16, bf16, so that a side has 1,024 bytes a
-// block. `more` is further fields, such as R"(, "max_blocks_per_tenant": 4)".
+// block. `more` is further fields, such as R"(, "max_blocks_per_tenant": 4)". On TestDevice(),
+// unless they say another.
 std::string PoolJson(const std::string& name, uint32_t num_blocks, const std::string& more = "");
 // JSON of a list with that one pool, named "p".
 std::string OnePool(uint32_t num_blocks, const std::string& more = "");

@@ -1,14 +1,17 @@
 #include "tests/integration/worker/commands.h"
 
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
-#include <span>
+#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +20,7 @@
 
 #include "core/error.h"
 #include "core/status_macros.h"
+#include "tests/integration/support/block_bytes.h"
 
 namespace kvpool::test {
 namespace {
@@ -50,15 +54,6 @@ absl::StatusOr<BlockRef> Ref(const std::string& text) {
   return BlockRef{.block = BlockId{id}, .generation = Generation{generation}};
 }
 
-// Calls `visit` with every side of the block.
-template <typename Visit>
-void EachSide(const client::Mapping& mapping, Visit visit) {
-  for (uint32_t layer = 0; layer < mapping.layout().layers.size(); ++layer) {
-    visit(layer, /*is_k=*/true);
-    if (mapping.has_v()) visit(layer, /*is_k=*/false);
-  }
-}
-
 }  // namespace
 
 std::string Commands::Run(const std::string& line) {
@@ -87,6 +82,7 @@ absl::StatusOr<std::string> Commands::Do(const Words& words) {
   if (command == "map") return Map();
   if (command == "write" || command == "write-half") return Write(words);
   if (command == "read") return Read(words);
+  if (command == "cut") return Cut();
   if (command == "fork") return Fork();
   if (command == "fork-call") return ForkCall();
   if (command == "notice") return WaitForNotice(words);
@@ -186,11 +182,11 @@ absl::StatusOr<std::string> Commands::Write(const Words& words) {
   if (!mapping_.has_value()) KVPOOL_RETURN_IF_ERROR(Map().status());
   const size_t divisor = words[0] == "write" ? 1 : 2;
   for (const client::BlockLease& lease : leases_) {
-    EachSide(*mapping_, [&](uint32_t layer, bool is_k) {
-      const std::span<std::byte> side =
-          is_k ? mapping_->mutable_k(layer, lease.id()) : mapping_->mutable_v(layer, lease.id());
-      std::ranges::fill(side.first(side.size() / divisor), std::byte{static_cast<uint8_t>(byte)});
-    });
+    KVPOOL_RETURN_IF_ERROR(EachSide(*mapping_, [&](uint32_t layer, bool is_k) {
+      const std::vector<std::byte> bytes(SideSize(*mapping_, layer, is_k) / divisor,
+                                         std::byte{static_cast<uint8_t>(byte)});
+      return WriteSide(*mapping_, layer, is_k, lease.id(), bytes);
+    }));
   }
   return std::string();
 }
@@ -198,14 +194,26 @@ absl::StatusOr<std::string> Commands::Write(const Words& words) {
 absl::StatusOr<std::string> Commands::Read(const Words& words) const {
   KVPOOL_ASSIGN_OR_RETURN(const uint32_t id, Number(words, 1));
   if (!mapping_.has_value()) return absl::FailedPreconditionError("nothing is mapped");
-  const std::byte first = mapping_->k(0, BlockId{id})[0];
-  bool is_uniform = true;
-  EachSide(*mapping_, [&](uint32_t layer, bool is_k) {
-    const std::span<const std::byte> side =
-        is_k ? mapping_->k(layer, BlockId{id}) : mapping_->v(layer, BlockId{id});
-    is_uniform = is_uniform && std::ranges::all_of(side, [&](std::byte b) { return b == first; });
-  });
-  return is_uniform ? absl::StrCat(static_cast<uint32_t>(first)) : std::string("mixed");
+  std::set<std::byte> values;
+  KVPOOL_RETURN_IF_ERROR(EachSide(*mapping_, [&](uint32_t layer, bool is_k) {
+    const auto side = ReadSide(*mapping_, layer, is_k, BlockId{id});
+    if (side.ok()) values.insert(side->begin(), side->end());
+    return side.status();
+  }));
+  return values.size() == 1 ? absl::StrCat(static_cast<uint32_t>(*values.begin()))
+                            : std::string("mixed");
+}
+
+absl::StatusOr<std::string> Commands::Cut() {
+  // Not its end of the session, which would say that nothing writes any more: the kernel's end of
+  // every socket, as when its channel breaks.
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    int fd = -1;
+    if (absl::SimpleAtoi(entry.path().filename().string(), &fd)) {
+      static_cast<void>(shutdown(fd, SHUT_RDWR));  // Most are no sockets.
+    }
+  }
+  return std::string();
 }
 
 absl::StatusOr<std::string> Commands::Fork() {

@@ -30,6 +30,7 @@ namespace kvpool::test {
 //   write BYTE            writes it all over the blocks it holds, through the mapping
 //   write-half BYTE       the same, but only over the first half of each side
 //   read ID               "ok BYTE" where a block's bytes are all the same, else "ok mixed"
+//   cut                   cuts its connections to the daemon, and keeps what it mapped
 //   fork                  "ok PID" of a child that keeps all that is open and does nothing
 //   fork-call             "ok" and what a child that allocates and exits is told
 //   stop                  stops itself by SIGSTOP; answers when it goes on
@@ -55,6 +56,7 @@ class Commands {
   absl::StatusOr<std::string> Map();
   absl::StatusOr<std::string> Write(const Words& words);
   absl::StatusOr<std::string> Read(const Words& words) const;
+  absl::StatusOr<std::string> Cut();
   absl::StatusOr<std::string> Fork();
   absl::StatusOr<std::string> ForkCall();
   absl::StatusOr<std::string> WaitForNotice(const Words& words);
