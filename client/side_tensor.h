@@ -9,7 +9,7 @@ namespace kvpool::client {
 // DLTensor is filled in with. Its memory is the mapping's and valid as long; `shape` and `strides`
 // are the description's own.
 //
-// The numbers are those of DLPack's dlpack.h, version 1.1 (DLDeviceType, DLDataTypeCode).
+// The numbers are those of DLPack's header, version 1.1 (DLDeviceType, DLDataTypeCode).
 struct SideTensor {
   static constexpr int32_t kCpu = 1;   // kDLCPU
   static constexpr int32_t kCuda = 2;  // kDLCUDA

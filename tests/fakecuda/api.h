@@ -68,6 +68,7 @@ Result cuMemcpyBatchAsync_v2(DevicePointer* to, DevicePointer* from, size_t* siz
 Result cuStreamCreateWithPriority(Stream* stream, unsigned int flags, int priority);
 Result cuStreamDestroy_v2(Stream stream);
 Result cuStreamSynchronize(Stream stream);
+Result cuThreadExchangeStreamCaptureMode(int* mode);
 Result cuEventCreate(Event* event, unsigned int flags);
 Result cuEventRecord(Event event, Stream stream);
 Result cuEventQuery(Event event);

@@ -60,6 +60,7 @@ const std::vector<Symbol>& Symbols() {
       SymbolOf("cuStreamCreateWithPriority", 5050, cuStreamCreateWithPriority),
       SymbolOf("cuStreamDestroy", 4000, cuStreamDestroy_v2),
       SymbolOf("cuStreamSynchronize", 2000, cuStreamSynchronize),
+      SymbolOf("cuThreadExchangeStreamCaptureMode", 10'010, cuThreadExchangeStreamCaptureMode),
       SymbolOf("cuEventCreate", 2000, cuEventCreate),
       SymbolOf("cuEventRecord", 2000, cuEventRecord),
       SymbolOf("cuEventQuery", 2000, cuEventQuery),

@@ -66,6 +66,7 @@ Result cuIpcGetMemHandle(IpcHandle* handle, DevicePointer pointer) {
 
 Result cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned int flags) {
   return EnterInContext("cuIpcOpenMemHandle", [&](ContextState& context) {
+    if (IsBarredByCapture()) return Result::kStreamCaptureUnsupported;
     if (flags != kvpool::cuda::kIpcLazyEnablePeerAccess) return Result::kInvalidValue;
     return TheAddressSpace().Import(context, handle, pointer);
   });
@@ -73,6 +74,7 @@ Result cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned 
 
 Result cuIpcCloseMemHandle(DevicePointer pointer) {
   return EnterInContext("cuIpcCloseMemHandle", [&](ContextState&) {
+    if (IsBarredByCapture()) return Result::kStreamCaptureUnsupported;
     DrainStreams();
     return TheAddressSpace().CloseImport(pointer);
   });

@@ -31,6 +31,14 @@ Result cuStreamSynchronize(Stream stream) {
   });
 }
 
+Result cuThreadExchangeStreamCaptureMode(int* mode) {
+  return Enter("cuThreadExchangeStreamCaptureMode", [&] {
+    if (mode == nullptr || *mode < 0 || *mode > 2) return Result::kInvalidValue;
+    *mode = ExchangeCaptureMode(*mode);
+    return Result::kSuccess;
+  });
+}
+
 Result cuEventCreate(Event* event, unsigned int /*flags*/) {
   return EnterInContext("cuEventCreate", [&](ContextState&) {
     auto* const state = new EventState();
@@ -52,6 +60,7 @@ Result cuEventRecord(Event event, Stream stream) {
 
 Result cuEventQuery(Event event) {
   return EnterInContext("cuEventQuery", [&](ContextState&) {
+    if (IsBarredByCapture()) return Result::kStreamCaptureUnsupported;
     EventState* const state = TheEvents().Find(event);
     return state == nullptr ? Result::kInvalidHandle : state->Query();
   });
@@ -59,6 +68,7 @@ Result cuEventQuery(Event event) {
 
 Result cuEventSynchronize(Event event) {
   return EnterInContext("cuEventSynchronize", [&](ContextState&) {
+    if (IsBarredByCapture()) return Result::kStreamCaptureUnsupported;
     EventState* const state = TheEvents().Find(event);
     return state == nullptr ? Result::kInvalidHandle : state->Synchronize();
   });

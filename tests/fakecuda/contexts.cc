@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "tests/fakecuda/hex.h"
 #include "tests/fakecuda/settings.h"
@@ -14,6 +15,11 @@ std::atomic<bool> is_initialised = false;
 std::vector<ContextState*>& Stack() {
   thread_local std::vector<ContextState*> stack;
   return stack;
+}
+
+int& CaptureMode() {
+  thread_local int mode = kvpool::cuda::kCaptureModeGlobal;
+  return mode;
 }
 
 // Those that a context does not outlive.
@@ -58,6 +64,13 @@ ContextState& ContextOf(size_t index) {
     return made;
   }();
   return contexts.at(index);
+}
+
+int ExchangeCaptureMode(int mode) { return std::exchange(CaptureMode(), mode); }
+
+bool IsBarredByCapture() {
+  return TheSettings().GetNumber("FAKECUDA_CAPTURING", 0) != 0 &&
+         CaptureMode() == kvpool::cuda::kCaptureModeGlobal;
 }
 
 ContextState* CurrentContext() { return Stack().empty() ? nullptr : Stack().back(); }

@@ -47,6 +47,11 @@ void PushContext(ContextState* context);
 // False where there is none.
 bool PopContext(ContextState** context);
 
+// Sets this thread's capture mode, global at first, and returns the last.
+int ExchangeCaptureMode(int mode);
+// Whether FAKECUDA_CAPTURING keeps this thread from what a capture in another does not stand.
+bool IsBarredByCapture();
+
 bool IsInitialised();
 void SetInitialised();
 

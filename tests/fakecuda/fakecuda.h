@@ -16,6 +16,8 @@
 //   FAKECUDA_FAIL      call:n:result,... : call n (from 1) of that name has that result, and does
 //                      nothing; n = 0: every one
 //   FAKECUDA_WITHOUT   call,...: lookups find no such call
+//   FAKECUDA_CAPTURING 1: as if another thread were capturing a graph in the global mode, which
+//                      waits for events and the opening of memory are refused for
 //   FAKECUDA_LOG       a file that gets a line a call: its name and its result
 //   CUDA_VISIBLE_DEVICES   as the real one: ordinals or UUIDs, up to the first that is unknown
 extern "C" {

@@ -73,6 +73,8 @@ static_assert(
     kSame<decltype(Api::cuStreamCreateWithPriority), PFN_cuStreamCreateWithPriority_v5050>);
 static_assert(kSame<decltype(Api::cuStreamDestroy), PFN_cuStreamDestroy_v4000>);
 static_assert(kSame<decltype(Api::cuStreamSynchronize), PFN_cuStreamSynchronize_v2000>);
+static_assert(kSame<decltype(Api::cuThreadExchangeStreamCaptureMode),
+                    PFN_cuThreadExchangeStreamCaptureMode_v10010>);
 static_assert(kSame<decltype(Api::cuEventCreate), PFN_cuEventCreate_v2000>);
 static_assert(kSame<decltype(Api::cuEventRecord), PFN_cuEventRecord_v2000>);
 static_assert(kSame<decltype(Api::cuEventQuery), PFN_cuEventQuery_v2000>);
@@ -136,6 +138,7 @@ static_assert(SameNumber(Result::kSystemNotReady, CUDA_ERROR_SYSTEM_NOT_READY));
 static_assert(SameNumber(Result::kSystemDriverMismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH));
 static_assert(SameNumber(Result::kCompatNotSupportedOnDevice,
                          CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE));
+static_assert(SameNumber(Result::kStreamCaptureUnsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
 static_assert(SameNumber(Result::kUnknown, CUDA_ERROR_UNKNOWN));
 static_assert(SameNumber(Attribute::kMultiprocessorCount,
                          CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
@@ -153,6 +156,9 @@ static_assert(SameNumber(kEventDisableTiming, CU_EVENT_DISABLE_TIMING));
 static_assert(SameNumber(kHostAllocPortable, CU_MEMHOSTALLOC_PORTABLE));
 static_assert(SameNumber(kHostAllocDeviceMap, CU_MEMHOSTALLOC_DEVICEMAP));
 static_assert(SameNumber(kIpcLazyEnablePeerAccess, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+static_assert(SameNumber(kCaptureModeGlobal, CU_STREAM_CAPTURE_MODE_GLOBAL));
+static_assert(SameNumber(kCaptureModeRelaxed, CU_STREAM_CAPTURE_MODE_RELAXED));
+static_assert(sizeof(CUstreamCaptureMode) == sizeof(int));
 static_assert(SameNumber(kSourceAccessOrderStream, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM));
 
 static_assert(std::is_same_v<Ordinal, CUdevice>);

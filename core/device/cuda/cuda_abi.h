@@ -52,6 +52,7 @@ enum class Result : int {
   kSystemNotReady = 802,
   kSystemDriverMismatch = 803,
   kCompatNotSupportedOnDevice = 804,
+  kStreamCaptureUnsupported = 900,
   kUnknown = 999,
 };
 
@@ -101,6 +102,8 @@ inline constexpr unsigned int kEventDisableTiming = 0x2;       // CU_EVENT_DISAB
 inline constexpr unsigned int kHostAllocPortable = 0x1;        // CU_MEMHOSTALLOC_PORTABLE
 inline constexpr unsigned int kHostAllocDeviceMap = 0x2;       // CU_MEMHOSTALLOC_DEVICEMAP
 inline constexpr unsigned int kIpcLazyEnablePeerAccess = 0x1;  // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+inline constexpr int kCaptureModeGlobal = 0;                   // CU_STREAM_CAPTURE_MODE_GLOBAL
+inline constexpr int kCaptureModeRelaxed = 2;                  // CU_STREAM_CAPTURE_MODE_RELAXED
 // CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
 inline constexpr int kSourceAccessOrderStream = 1;
 

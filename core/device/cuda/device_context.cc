@@ -33,10 +33,15 @@ DeviceContext::~DeviceContext() {
 
 DeviceContext::Scope::Scope(DeviceContext& context)
     : context_(context),
-      status_(context.Check(context.api().cuCtxPushCurrent(context.handle_), "cuCtxPushCurrent")) {}
+      status_(context.Check(context.api().cuCtxPushCurrent(context.handle_), "cuCtxPushCurrent")) {
+  // A capture in the global mode, as frameworks make them, is invalid once any thread but a relaxed
+  // one asks for an event or opens memory.
+  if (status_.ok()) (void)context_.api().cuThreadExchangeStreamCaptureMode(&capture_mode_);
+}
 
 DeviceContext::Scope::~Scope() {
   if (!status_.ok()) return;
+  (void)context_.api().cuThreadExchangeStreamCaptureMode(&capture_mode_);
   Context popped = nullptr;
   context_.api().cuCtxPopCurrent(&popped);
 }

@@ -27,7 +27,8 @@ class DeviceContext {
   DeviceContext(const DeviceContext&) = delete;
   DeviceContext& operator=(const DeviceContext&) = delete;
 
-  // Makes the context current in this thread, for a scope.
+  // Makes the context current in this thread, for a scope. While it lasts, what the thread asks of
+  // the driver breaks no capture of a graph in another thread: workers capture what they like.
   class Scope {
    public:
     explicit Scope(DeviceContext& context);
@@ -42,6 +43,7 @@ class DeviceContext {
    private:
     DeviceContext& context_;
     const absl::Status status_;
+    int capture_mode_ = kCaptureModeRelaxed;  // The thread's own, once it is exchanged.
   };
 
   // As Driver::ToStatus, naming the device, and remembering a result that ends the context.

@@ -45,6 +45,8 @@ struct Api {
   Result (*cuStreamCreateWithPriority)(Stream* stream, unsigned int flags, int priority);
   Result (*cuStreamDestroy)(Stream stream);
   Result (*cuStreamSynchronize)(Stream stream);
+  // CUstreamCaptureMode: takes one and gives the thread's last.
+  Result (*cuThreadExchangeStreamCaptureMode)(int* mode);
   Result (*cuEventCreate)(Event* event, unsigned int flags);
   Result (*cuEventRecord)(Event event, Stream stream);
   Result (*cuEventQuery)(Event event);

@@ -86,6 +86,7 @@ absl::string_view SymbolTable::FindAll(int driver_version, Api& api) const {
   find("cuStreamCreateWithPriority", 5050, api.cuStreamCreateWithPriority);
   find("cuStreamDestroy", 4000, api.cuStreamDestroy);
   find("cuStreamSynchronize", 2000, api.cuStreamSynchronize);
+  find("cuThreadExchangeStreamCaptureMode", 10010, api.cuThreadExchangeStreamCaptureMode);
   find("cuEventCreate", 2000, api.cuEventCreate);
   find("cuEventRecord", 2000, api.cuEventRecord);
   find("cuEventQuery", 2000, api.cuEventQuery);

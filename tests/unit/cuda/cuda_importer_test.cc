@@ -326,6 +326,20 @@ TEST_CASE("what is no event is told so") {
                absl::StatusCode::kInternal, Reason::kDevice, {"CUDA_ERROR_INVALID_HANDLE (400)"});
 }
 
+TEST_CASE(
+    "while another thread captures a graph, regions open and close, and events are waited for") {
+  Fixture fixture;
+  const Owner owner = fixture.MakeOwner();
+  const ImportRequest request = fixture.Request(owner);
+  const RecordedEvent event;
+  fakecuda_set("FAKECUDA_CAPTURING", "1");
+  CHECK(fixture.importer().Open(request).ok());
+  CHECK(fakecuda_live("import") == 0);
+  CHECK(fixture.importer().AwaitEvent(request.device_uuid, event.get(), {}).ok());
+  // The thread's own calls are what they were.
+  CHECK(cuEventQuery(static_cast<Event>(event.get())) == Result::kStreamCaptureUnsupported);
+}
+
 TEST_CASE("the caller's context is current after every call, as it was before") {
   Fixture fixture("2");
   const Owner owner = fixture.MakeOwner();
