@@ -326,8 +326,7 @@ TEST_CASE("what is no event is told so") {
                absl::StatusCode::kInternal, Reason::kDevice, {"CUDA_ERROR_INVALID_HANDLE (400)"});
 }
 
-TEST_CASE(
-    "while another thread captures a graph, regions open and close, and events are waited for") {
+TEST_CASE("regions open and close, and events are waited for, while a graph is captured") {
   Fixture fixture;
   const Owner owner = fixture.MakeOwner();
   const ImportRequest request = fixture.Request(owner);
