@@ -23,15 +23,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kWorkers = 64;
-// Fewer than all workers would hold: each block changes hands all the time.
-constexpr uint32_t kBlocks = 512;
 constexpr int kExitClosed = 0;
 constexpr int kExitLeft = 3;
 constexpr int kExitKilled = 128 + SIGKILL;
 
+// Fewer than all workers would hold: each block changes hands all the time.
+uint32_t NumBlocks() { return TestDevice().empty() ? 512 : 64; }
+
 std::chrono::seconds ChurnTime() {
   const char* text = std::getenv("KVPOOL_CHURN_SECONDS");
-  const int otherwise = TestDevice().empty() ? 60 : 10;
+  const int otherwise = TestDevice().empty() ? 60 : 15;
   return std::chrono::seconds(text == nullptr ? otherwise : std::atoi(text));
 }
 
@@ -115,7 +116,8 @@ TEST_CASE("Workers that come, hand over, go and are killed find their bytes and 
   const uint64_t seed = Seed();
   CAPTURE(seed);
   Random random(seed);
-  Node node(kBlocks);
+  const uint32_t num_blocks = NumBlocks();
+  Node node(num_blocks);
   Crowd crowd(node, seed);
   const auto begin = Clock::now();
   uint64_t warm_bytes = 0;
@@ -124,7 +126,7 @@ TEST_CASE("Workers that come, hand over, go and are killed find their bytes and 
     const v1::PoolStatus pool = node.Pool();
     REQUIRE(pool.free_blocks() + pool.cached_blocks() + pool.held_blocks() +
                 pool.quarantined_blocks() ==
-            kBlocks);
+            num_blocks);
     if (random.OneIn(16)) crowd.Kill(random.Below(kWorkers));
     crowd.Replace(random.Below(kWorkers));
     if (warm_bytes == 0 && Clock::now() - begin > ChurnTime() / 3) {
@@ -139,7 +141,7 @@ TEST_CASE("Workers that come, hand over, go and are killed find their bytes and 
   CHECK(totals.left > 0);
   CHECK(totals.killed > 0);
   CHECK(totals.taken > 0);
-  CHECK(totals.stamped > kBlocks);
+  CHECK(totals.stamped > num_blocks);
   node.CheckAllIsBack();
   // A worker that left 64 KiB behind would show within some hundred; a sanitizer keeps what is
   // freed.
