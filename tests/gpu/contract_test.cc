@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,9 +55,14 @@ std::string HexOf(std::span<const std::byte> bytes) {
 // Another process on the same device.
 class Worker {
  public:
+  // The program that is beside this one, wherever they were built.
   Worker()
-      : process_(
-            {.arguments = {KVPOOL_GPU_WORKER}, .environment = {}, .stderr_path = {}, .uid = {}}) {}
+      : process_({.arguments = {std::filesystem::read_symlink("/proc/self/exe")
+                                    .replace_filename("gpu_worker")
+                                    .string()},
+                  .environment = {},
+                  .stderr_path = {},
+                  .uid = {}}) {}
 
   std::string Do(const std::string& command) {
     process_.WriteLine(command);
