@@ -245,9 +245,10 @@ const std::set<std::string> kReleases = {
     "cuModuleUnload",  "cuStreamDestroy"};
 
 // Those that can be done without, at least sometimes: kernels, the UUID of the whole GPU, calls of
-// later drivers. Nobody is told, and all goes on.
+// later drivers, sparing others' captures of graphs. Nobody is told, and all goes on.
 const std::set<std::string> kOptional = {"cuModuleLoadData", "cuModuleGetFunction",
-                                         "cuDeviceGetUuid", "cuGetProcAddress"};
+                                         "cuDeviceGetUuid", "cuGetProcAddress",
+                                         "cuThreadExchangeStreamCaptureMode"};
 
 // What an error of the call says: lookups say what was looked for.
 std::string Named(const std::string& call) { return call == "cuGetProcAddress" ? "cu" : call; }
