@@ -31,17 +31,25 @@ DeviceContext::~DeviceContext() {
   if (handle_ != nullptr) api().cuDevicePrimaryCtxRelease(entry_.ordinal);
 }
 
-DeviceContext::Scope::Scope(DeviceContext& context)
-    : context_(context),
-      status_(context.Check(context.api().cuCtxPushCurrent(context.handle_), "cuCtxPushCurrent")) {
+DeviceContext::Scope::Scope(DeviceContext& context) : context_(context), status_(Enter()) {}
+
+absl::Status DeviceContext::Scope::Enter() {
+  const Api& api = context_.api();
+  absl::Status pushed = context_.Check(api.cuCtxPushCurrent(context_.handle_), "cuCtxPushCurrent");
+  if (!pushed.ok()) return pushed;
   // A capture in the global mode, as frameworks make them, is invalid once any thread but a relaxed
-  // one asks for an event or opens memory.
-  if (status_.ok()) (void)context_.api().cuThreadExchangeStreamCaptureMode(&capture_mode_);
+  // one asks for an event or opens memory. Where it cannot be spared, all else goes on.
+  const Result exchanged = api.cuThreadExchangeStreamCaptureMode(&capture_mode_);
+  has_exchanged_ = exchanged == Result::kSuccess;
+  if (!IsLost(exchanged)) return absl::OkStatus();
+  Context popped = nullptr;
+  api.cuCtxPopCurrent(&popped);
+  return context_.Check(exchanged, "cuThreadExchangeStreamCaptureMode");
 }
 
 DeviceContext::Scope::~Scope() {
   if (!status_.ok()) return;
-  (void)context_.api().cuThreadExchangeStreamCaptureMode(&capture_mode_);
+  if (has_exchanged_) (void)context_.api().cuThreadExchangeStreamCaptureMode(&capture_mode_);
   Context popped = nullptr;
   context_.api().cuCtxPopCurrent(&popped);
 }

@@ -41,9 +41,12 @@ class DeviceContext {
     const absl::Status& status() const { return status_; }
 
    private:
+    absl::Status Enter();
+
     DeviceContext& context_;
-    const absl::Status status_;
     int capture_mode_ = kCaptureModeRelaxed;  // The thread's own, once it is exchanged.
+    bool has_exchanged_ = false;
+    const absl::Status status_;
   };
 
   // As Driver::ToStatus, naming the device, and remembering a result that ends the context.
