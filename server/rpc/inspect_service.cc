@@ -68,14 +68,14 @@ grpc::ServerUnaryReactor* InspectService::GetPool(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* InspectService::PlanPool(grpc::CallbackServerContext* call,
                                                    const v1::PlanPoolRequest* request,
                                                    v1::PlanPoolResponse* response) {
-  return calls_.Answer(call, *request, Access::kInspect, Place::kWorkers,
-                       [this, request, response](const Peer& /*peer*/) -> absl::Status {
-                         KVPOOL_ASSIGN_OR_RETURN(PoolSpec spec, SpecFromProto(request->spec()));
-                         KVPOOL_ASSIGN_OR_RETURN(const PoolLayout layout,
-                                                 context_.pools.Plan(std::move(spec)));
-                         *response->mutable_layout() = LayoutToProto(layout);
-                         return absl::OkStatus();
-                       });
+  return calls_.Answer(
+      call, *request, Access::kInspect, Place::kWorkers,
+      [this, request, response](const Peer& /*peer*/) -> absl::Status {
+        KVPOOL_ASSIGN_OR_RETURN(const PoolSpec spec, SpecFromProto(request->spec()));
+        KVPOOL_ASSIGN_OR_RETURN(const PoolLayout layout, context_.pools.Plan(spec));
+        *response->mutable_layout() = LayoutToProto(layout);
+        return absl::OkStatus();
+      });
 }
 
 grpc::ServerWriteReactor<v1::ListSessionsResponse>* InspectService::ListSessions(

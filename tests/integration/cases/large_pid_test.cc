@@ -18,7 +18,7 @@ namespace kvpool::test {
 namespace {
 
 std::vector<std::string> Container() {
-  return {"/usr/bin/unshare", "--mount", "--pid", "--fork", "--kill-child"};
+  return {"/usr/bin/unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"};
 }
 
 bool CanHaveContainers() {
