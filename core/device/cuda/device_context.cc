@@ -59,13 +59,21 @@ absl::Status DeviceContext::Check(Result result, absl::string_view call) {
   const absl::Status plain = driver_->ToStatus(result, call);
   absl::Status status = MakeError(plain.code(), GetErrorDetail(plain),
                                   absl::StrCat(entry_.uuid, ": ", plain.message()));
-  if (IsLost(result)) {
-    const MutexLock lock(mutex_);
-    // The first is the cause: what comes after only repeats it.
-    if (failure_.ok()) failure_ = status;
-    has_failed_.store(true, std::memory_order_release);
-  }
+  if (IsLost(result)) Fail(status);
   return status;
+}
+
+void DeviceContext::GiveUp(const absl::Status& why) {
+  Fail(MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kDeviceFailed},
+                 absl::StrCat(why.message(),
+                              "; it is not known what the device still does: restart "
+                              "the process")));
+}
+
+void DeviceContext::Fail(const absl::Status& status) {
+  const MutexLock lock(mutex_);
+  if (failure_.ok()) failure_ = status;
+  has_failed_.store(true, std::memory_order_release);
 }
 
 absl::Status DeviceContext::health() const {

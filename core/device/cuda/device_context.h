@@ -52,6 +52,9 @@ class DeviceContext {
   // As Driver::ToStatus, naming the device, and remembering a result that ends the context.
   absl::Status Check(Result result, absl::string_view call);
 
+  // Takes the context for failed, since it is not known what its work still does, as `why` says.
+  void GiveUp(const absl::Status& why);
+
   // OK, or, once the context has failed, FAILED_PRECONDITION (DEVICE_FAILED) with what it failed
   // of.
   absl::Status health() const;
@@ -61,6 +64,8 @@ class DeviceContext {
   Context handle() const { return handle_; }
 
  private:
+  void Fail(const absl::Status& status);
+
   DeviceContext(std::shared_ptr<const Driver> driver, const DeviceEntry& entry)
       : driver_(std::move(driver)), entry_(entry) {}
 
@@ -69,7 +74,7 @@ class DeviceContext {
   Context handle_ = nullptr;
   std::atomic<bool> has_failed_ = false;  // Whether failure_ is set: so that most need not look.
   mutable Mutex mutex_;
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // The first: what comes after only repeats it.
 };
 
 }  // namespace kvpool::cuda

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <optional>
 #include <utility>
 
 #include "core/status_macros.h"
@@ -46,7 +47,7 @@ void Lane::Post(Work work, Completion done) {
 }
 
 void Lane::Run() {
-  const DeviceContext::Scope scope(*context_);
+  std::optional<DeviceContext::Scope> scope(std::in_place, *context_);
   while (true) {
     Posted posted;
     {
@@ -56,7 +57,9 @@ void Lane::Run() {
       posted = std::move(queue_.front());
       queue_.pop_front();
     }
-    posted.done(scope.status().ok() ? Do(posted.work) : scope.status());
+    // What was in its way may have passed.
+    if (!scope->status().ok()) scope.emplace(*context_);
+    posted.done(scope->status().ok() ? Do(posted.work) : scope->status());
   }
 }
 
@@ -64,8 +67,17 @@ absl::Status Lane::Do(Work& work) {
   KVPOOL_RETURN_IF_ERROR(context_->health());
   absl::Status worked = work(*this);
   // After an error too: what was begun is not to go on after the work is said to be over.
-  const absl::Status ended = Check(api().cuStreamSynchronize(stream_), "cuStreamSynchronize");
+  const absl::Status ended = Finish();
   return worked.ok() ? ended : worked;
+}
+
+absl::Status Lane::Finish() {
+  absl::Status ended = Check(api().cuStreamSynchronize(stream_), "cuStreamSynchronize");
+  if (ended.ok()) return ended;
+  // Until it has, the work may go on in blocks that are somebody else's by then.
+  const absl::Status again = Check(api().cuStreamSynchronize(stream_), "cuStreamSynchronize");
+  if (!again.ok()) context_->GiveUp(again);
+  return ended;
 }
 
 }  // namespace kvpool::cuda

@@ -65,6 +65,8 @@ class Lane {
 
   void Run();
   absl::Status Do(Work& work);
+  // Waits for what is on the stream. An error, though the work is over, or the context given up.
+  absl::Status Finish();
 
   const std::shared_ptr<DeviceContext> context_;
   const KernelModule* const kernels_;

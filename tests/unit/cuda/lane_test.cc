@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "tests/support/eventually.h"
 #include "tests/unit/cuda/fixture.h"
 #include "tests/unit/cuda/says.h"
@@ -55,10 +57,39 @@ TEST_CASE("a lane does its work in order, with the context current") {
 TEST_CASE("work ends with its own error, and else with that of its stream") {
   FakeLane fake;
   CHECK(fake.Do([](Lane&) { return absl::AbortedError("mine"); }).message() == "mine");
-  fakecuda_set("FAKECUDA_FAIL", "cuStreamSynchronize:0:1");
+  fakecuda_set("FAKECUDA_FAIL", "cuStreamSynchronize:2:1");
   CheckRefused(fake.Do([](Lane&) { return absl::OkStatus(); }), absl::StatusCode::kInternal,
                Reason::kDevice, {"cuStreamSynchronize", "(1)"});
   CHECK(fake.Do([](Lane&) { return absl::AbortedError("mine"); }).message() == "mine");
+}
+
+TEST_CASE("work whose end was not told is over before it is said to be") {
+  FakeLane fake;
+  fakecuda_hold();
+  const uint64_t waits = fakecuda_calls("cuStreamSynchronize");
+  fakecuda_set("FAKECUDA_FAIL", absl::StrCat("cuStreamSynchronize:", waits + 1, ":1").c_str());
+  Ending ending;
+  fake.lane().Post(
+      [](Lane& lane) -> absl::Status {
+        const auto half = lane.staging().Next();
+        return half.ok() ? lane.staging().Use(**half, lane.stream()) : half.status();
+      },
+      ending.Take());
+  CHECK(test::Eventually([&] { return fakecuda_calls("cuStreamSynchronize") >= waits + 2; }));
+  CHECK_FALSE(ending.is_over());
+  fakecuda_release();
+  CheckRefused(ending.Wait(), absl::StatusCode::kInternal, Reason::kDevice,
+               {"cuStreamSynchronize", "(1)"});
+  CHECK(fake.lane().context().health().ok());
+}
+
+TEST_CASE("a context whose work cannot be waited for is given up") {
+  FakeLane fake;
+  fakecuda_set("FAKECUDA_FAIL", "cuStreamSynchronize:0:1");
+  CHECK_FALSE(fake.Do([](Lane&) { return absl::OkStatus(); }).ok());
+  CheckRefused(fake.Do([](Lane&) { return absl::OkStatus(); }),
+               absl::StatusCode::kFailedPrecondition, Reason::kDeviceFailed,
+               {"cuStreamSynchronize", "it is not known what the device still does"});
 }
 
 TEST_CASE("work of a context that has failed is not done") {
@@ -74,19 +105,24 @@ TEST_CASE("work of a context that has failed is not done") {
   CHECK_FALSE(is_done);
 }
 
-TEST_CASE("a lane whose thread cannot have the context ends all work with why") {
+TEST_CASE("a lane whose thread cannot have the context ends work with why, and asks again for it") {
   FakeGpu gpu;
   auto context = DeviceContext::Retain(gpu.driver(), FindDevice(*gpu.driver(), "cuda:0").value());
   REQUIRE(context.ok());
-  // The first push is the maker's, the second the thread's.
+  // The first push is the maker's, the second the thread's, the third for the first work.
   const uint64_t calls = fakecuda_calls("cuCtxPushCurrent");
-  fakecuda_set("FAKECUDA_FAIL", ("cuCtxPushCurrent:" + std::to_string(calls + 2) + ":201").c_str());
+  fakecuda_set("FAKECUDA_FAIL", absl::StrCat("cuCtxPushCurrent:", calls + 2,
+                                             ":201,cuCtxPushCurrent:", calls + 3, ":201")
+                                    .c_str());
   auto lane = Lane::Create(*context, nullptr, "test");
   REQUIRE(lane.ok());
-  Ending ending;
-  (*lane)->Post([](Lane&) { return absl::OkStatus(); }, ending.Take());
-  CheckRefused(ending.Wait(), absl::StatusCode::kInternal, Reason::kDevice,
+  Ending first;
+  (*lane)->Post([](Lane&) { return absl::OkStatus(); }, first.Take());
+  CheckRefused(first.Wait(), absl::StatusCode::kInternal, Reason::kDevice,
                {"cuCtxPushCurrent: CUDA_ERROR_INVALID_CONTEXT (201)"});
+  Ending second;
+  (*lane)->Post([](Lane&) { return absl::OkStatus(); }, second.Take());
+  CHECK(second.Wait().ok());
 }
 
 TEST_CASE("half of the staging memory is given again only when the device is done with it") {
