@@ -46,8 +46,6 @@ class DeviceTable {
   // What discovering and testing GPUs found wrong.
   std::vector<std::string> warnings() const;
 
-  Device& host() const { return host_; }
-
  private:
   absl::StatusOr<Device*> FindGpu(const std::string& selector);
   void TestOnce(Device& gpu);

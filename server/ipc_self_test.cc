@@ -12,13 +12,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <future>
 #include <memory>
-#include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,7 +30,6 @@
 #include "core/check.h"
 #include "core/device/ipc_probe.h"
 #include "core/error.h"
-#include "core/mutex.h"
 #include "core/status_macros.h"
 #include "core/utf8.h"
 #include "server/system_error.h"
@@ -56,35 +53,6 @@ absl::Status Untested(const Device& device, const absl::Status& why) {
   return Failed(device, absl::StrCat("CUDA IPC could not be tested: ", std::string(why.message())),
                 "workers may be unable to map pools on it");
 }
-
-// A status that one thread has and another waits for.
-class Result {
- public:
-  void Set(absl::Status status) {
-    const MutexLock lock(mutex_);
-    status_ = std::move(status);
-    changed_.notify_all();
-  }
-  absl::Status Wait() {
-    const MutexLock lock(mutex_);
-    while (!status_.has_value()) changed_.wait(mutex_);
-    return *status_;
-  }
-  // False where it has none when that much time has passed.
-  bool WaitFor(Duration time) {
-    const auto end = std::chrono::steady_clock::now() + time;
-    const MutexLock lock(mutex_);
-    while (!status_.has_value()) {
-      if (changed_.wait_until(mutex_, end) == std::cv_status::timeout) return status_.has_value();
-    }
-    return true;
-  }
-
- private:
-  Mutex mutex_;
-  std::condition_variable_any changed_;
-  std::optional<absl::Status> status_ ABSL_GUARDED_BY(mutex_);
-};
 
 struct Pipe {
   UniqueFd read;
@@ -166,14 +134,13 @@ absl::StatusOr<Outcome> RunChild(const std::string& program, const std::string& 
   in.write.Reset();
 
   Outcome outcome;
-  Result ended;
   // It does not reap the child, whose pid is therefore nobody else's when it is killed.
-  std::jthread waiter([pid, &ended] { ended.Set(AwaitEnd(pid)); });
-  if (!ended.WaitFor(deadline)) {
+  std::future<absl::Status> ended = std::async(std::launch::async, AwaitEnd, pid);
+  if (ended.wait_for(deadline) == std::future_status::timeout) {
     outcome.was_late = true;
     kill(pid, SIGKILL);
   }
-  KVPOOL_RETURN_IF_ERROR(ended.Wait());
+  KVPOOL_RETURN_IF_ERROR(ended.get());
   while (waitpid(pid, &outcome.status, 0) < 0) {
     if (errno != EINTR) return SystemError("waitpid", errno);
   }
@@ -212,10 +179,12 @@ absl::Status TestIpc(Device& device, const std::string& program, Duration deadli
                static_cast<ssize_t>(sizeof(probe.seed)));
   const std::vector<std::byte> pattern = IpcPattern(probe.seed, probe.size_bytes);
   const std::array<Extent, 1> whole = {{{.offset_bytes = 0, .size_bytes = kRegionBytes}}};
-  Result written;
-  device.Write(region, whole, pattern,
-               [&written](absl::Status status) { written.Set(std::move(status)); });
-  const absl::Status is_written = written.Wait();
+  std::promise<absl::Status> ending;
+  std::future<absl::Status> written = ending.get_future();
+  device.Write(region, whole, pattern, [ending = std::move(ending)](absl::Status status) mutable {
+    ending.set_value(std::move(status));
+  });
+  const absl::Status is_written = written.get();
   if (!is_written.ok()) return Untested(device, is_written);
 
   // On a pipe, for its user alone to see: a command line is anybody's, and who has a handle can

@@ -8,7 +8,6 @@
 
 #include "absl/strings/strip.h"
 
-#include "client/cli/bounded_file.h"
 #include "client/cli/connection.h"
 #include "client/cli/doctor/daemon_checks.h"
 #include "client/cli/doctor/finding.h"
@@ -20,12 +19,6 @@
 
 namespace kvpool::cli {
 namespace {
-
-constexpr size_t kMaxProcBytes = size_t{1} << 20;
-
-std::string ReadProc(const std::string& path) {
-  return ReadBounded(path, "file", kMaxProcBytes).value_or("");
-}
 
 absl::StatusOr<v1::GetDaemonResponse> AskDaemon(Connection& connection) {
   v1::GetDaemonResponse daemon;

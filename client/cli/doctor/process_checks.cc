@@ -35,10 +35,6 @@ std::optional<absl::string_view> LineOf(absl::string_view text, absl::string_vie
   return std::nullopt;
 }
 
-std::string ReadOrNothing(const std::string& path) {
-  return ReadBounded(path, "file", kMaxProcBytes).value_or("");
-}
-
 // The pid of who listens there, as this process sees it; 0 where it does not.
 pid_t ListenerPid(const std::string& path) {
   sockaddr_un address{};
@@ -84,6 +80,10 @@ Finding CheckLockedMemory(absl::string_view limits, absl::string_view whose) {
 
 }  // namespace
 
+std::string ReadProc(const std::string& path) {
+  return ReadBounded(path, "file", kMaxProcBytes).value_or("");
+}
+
 std::vector<pid_t> ParsePids(absl::string_view status) {
   std::vector<pid_t> pids;
   const std::optional<absl::string_view> line = LineOf(status, "NSpid:");
@@ -112,8 +112,8 @@ DaemonProcess FindDaemonProcess(const std::string& path) {
   const pid_t pid = ListenerPid(path);
   if (pid <= 0) return {};
   const std::string directory = absl::StrCat("/proc/", pid);
-  return {.pids = ParsePids(ReadOrNothing(directory + "/status")),
-          .limits = ReadOrNothing(directory + "/limits")};
+  return {.pids = ParsePids(ReadProc(directory + "/status")),
+          .limits = ReadProc(directory + "/limits")};
 }
 
 Finding CheckPids(const DaemonProcess& daemon, pid_t own_pid) {

@@ -19,6 +19,9 @@ namespace kvpool::cli {
 // the same.
 inline constexpr pid_t kMinSafePid = 1024;
 
+// The text of a file of /proc; empty where it cannot be read.
+std::string ReadProc(const std::string& path);
+
 // The pids of a process, as /proc/<pid>/status lists them ("NSpid:"): as the reader sees it, and on
 // to its own pid namespace's. Empty where it does not.
 std::vector<pid_t> ParsePids(absl::string_view status);

@@ -91,10 +91,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(std::shared_ptr<con
 }
 
 CudaDevice::CudaDevice(std::shared_ptr<DeviceContext> context)
-    : context_(std::move(context)),
-      info_{.kind = DeviceKind::kCuda,
-            .uuid = context_->entry().uuid,
-            .name = context_->entry().name} {}
+    : context_(std::move(context)), info_(context_->entry().info()) {}
 
 CudaDevice::~CudaDevice() = default;
 

@@ -20,13 +20,7 @@ absl::StatusOr<Device*> CudaDevices::Find(absl::string_view selector) {
 absl::StatusOr<std::vector<DeviceInfo>> CudaDevices::List() {
   const MutexLock lock(mutex_);
   KVPOOL_RETURN_IF_ERROR(NeedDriver());
-  KVPOOL_ASSIGN_OR_RETURN(const std::vector<DeviceEntry> entries, ListDevices(*driver_));
-  std::vector<DeviceInfo> devices;
-  devices.reserve(entries.size());
-  for (const DeviceEntry& entry : entries) {
-    devices.push_back({.kind = DeviceKind::kCuda, .uuid = entry.uuid, .name = entry.name});
-  }
-  return devices;
+  return ListDeviceInfos(*driver_);
 }
 
 absl::Status CudaDevices::NeedDriver() {

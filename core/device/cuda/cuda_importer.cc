@@ -73,13 +73,7 @@ absl::StatusOr<std::vector<DeviceInfo>> CudaImporter::List() {
     const MutexLock lock(mutex_);
     KVPOOL_ASSIGN_OR_RETURN(driver, NeedDriver());
   }
-  KVPOOL_ASSIGN_OR_RETURN(const std::vector<DeviceEntry> entries, ListDevices(*driver));
-  std::vector<DeviceInfo> devices;
-  devices.reserve(entries.size());
-  for (const DeviceEntry& entry : entries) {
-    devices.push_back({.kind = DeviceKind::kCuda, .uuid = entry.uuid, .name = entry.name});
-  }
-  return devices;
+  return ListDeviceInfos(*driver);
 }
 
 absl::Status CudaImporter::AwaitEvent(const std::string& device_uuid, void* event,

@@ -64,6 +64,14 @@ absl::StatusOr<std::vector<DeviceEntry>> ListDevices(const Driver& driver) {
   return devices;
 }
 
+absl::StatusOr<std::vector<DeviceInfo>> ListDeviceInfos(const Driver& driver) {
+  KVPOOL_ASSIGN_OR_RETURN(const std::vector<DeviceEntry> entries, ListDevices(driver));
+  std::vector<DeviceInfo> infos;
+  infos.reserve(entries.size());
+  for (const DeviceEntry& entry : entries) infos.push_back(entry.info());
+  return infos;
+}
+
 absl::StatusOr<DeviceEntry> FindDevice(const Driver& driver, absl::string_view selector) {
   absl::string_view wanted = selector;
   const bool is_cuda = absl::ConsumePrefix(&wanted, "cuda:");

@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 
 #include "core/device/cuda/driver.h"
+#include "core/device/device.h"
 
 namespace kvpool::cuda {
 
@@ -17,10 +18,14 @@ struct DeviceEntry {
   std::string name;
 
   bool operator==(const DeviceEntry&) const = default;
+
+  DeviceInfo info() const { return {.kind = DeviceKind::kCuda, .uuid = uuid, .name = name}; }
 };
 
 // All of them, by ordinal. Errors as Driver::ToStatus says.
 absl::StatusOr<std::vector<DeviceEntry>> ListDevices(const Driver& driver);
+// The same, as whoever knows of no ordinals has them.
+absl::StatusOr<std::vector<DeviceInfo>> ListDeviceInfos(const Driver& driver);
 
 // The one that a pool's `devices` means by "cuda:<ordinal>" or "cuda:<uuid>". INVALID_ARGUMENT
 // where it is neither; FAILED_PRECONDITION (DEVICE), listing those there are, where there is none
