@@ -53,6 +53,12 @@ elseif(NOT KVPOOL_SANITIZER STREQUAL "")
   message(FATAL_ERROR "KVPOOL_SANITIZER is '${KVPOOL_SANITIZER}': asan, tsan or nothing")
 endif()
 
+# Sources which give their own names to things that another of their target names so too: they are
+# compiled by themselves where sources are joined (CMAKE_UNITY_BUILD, as the sanitizers' presets do).
+function(kvpool_compile_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 if(KVPOOL_CLANG_TIDY)
   find_program(KVPOOL_CLANG_TIDY_PROGRAM NAMES clang-tidy REQUIRED)
 endif()

@@ -2,6 +2,8 @@
 # Sets up the machine and runs every test there is:
 #
 #   dev     all tests, warnings are errors
+#   gpu     core and the tests of a GPU alone, as tests/gpu/check.sh builds them, are built
+#   nocuda  without the CUDA backend: built, and tried (tests/nocuda/check.sh)
 #   clang   clang-tidy and thread-safety analysis, on all but the tests
 #   tsan    all tests under ThreadSanitizer (docs/decisions/sanitizers.md), by clang
 #   asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer, by clang
@@ -20,14 +22,15 @@ deploy/setup.sh test
 unset KVPOOL_SOCKET KVPOOL_KV_TRACE KVPOOL_KV_POISON
 
 steps=("$@")
-[ "${#steps[@]}" -gt 0 ] || steps=(dev clang tsan asan)
+[ "${#steps[@]}" -gt 0 ] || steps=(dev gpu nocuda clang tsan asan)
 
 for step in "${steps[@]}"; do
   echo "test: $step"
   cmake --preset "$step" >/dev/null
   cmake --build --preset "$step"
   case "$step" in
-    clang) ;;
+    clang | gpu) ;;
+    nocuda) tests/nocuda/check.sh build/nocuda/bin ;;
     *)
       ctest --preset "$step"
       if grep -E 'WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer|runtime error:' \

@@ -1,6 +1,4 @@
 // The demo, on a short text: it succeeds, and a wrong byte makes it fail.
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
+#include "tests/integration/demo/demo_run.h"
 #include "tests/integration/support/node.h"
 #include "tests/integration/support/test_device.h"
 #include "tests/support/catch.h"
@@ -18,32 +17,8 @@
 namespace kvpool::test {
 namespace {
 
-struct Run {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Run RunDemo(Node& node, const std::vector<std::string>& flags) {
-  std::vector<std::string> arguments = {
-      KVPOOL_DEMO, "run", "--socket=" + node.daemon().worker_socket(), "--pool=llama",
-      "--text=Sixty-four bytes of text make four blocks of sixteen tokens each"};
-  arguments.insert(arguments.end(), flags.begin(), flags.end());
-  ChildProcess process({.arguments = std::move(arguments),
-                        .environment = {},
-                        .stderr_path = node.daemon().directory().File("demo"),
-                        .uid = std::nullopt});
-  Run run;
-  run.out = process.ReadAll();
-  run.code = process.Wait();
-  std::stringstream text;
-  text << std::ifstream(node.daemon().directory().File("demo")).rdbuf();
-  run.err = text.str();
-  return run;
-}
-
 // What the table of the demo says in the row of that name.
-std::string Figure(const Run& run, const std::string& row) {
+std::string Figure(const DemoRun& run, const std::string& row) {
   for (const absl::string_view line : absl::StrSplit(run.out, '\n')) {
     absl::string_view rest = absl::StripLeadingAsciiWhitespace(line);
     if (absl::ConsumePrefix(&rest, row + "  ")) {
@@ -53,7 +28,7 @@ std::string Figure(const Run& run, const std::string& row) {
   return "(no such row)";
 }
 
-double Number(const Run& run, const std::string& row) {
+double Number(const DemoRun& run, const std::string& row) {
   double number = 0;
   const std::string figure = Figure(run, row);
   CAPTURE(row, figure);
@@ -61,16 +36,9 @@ double Number(const Run& run, const std::string& row) {
   return number;
 }
 
-// Llama-3.1-8B's geometry: 2 MiB a block.
-DaemonProcess::Options LlamaPool() {
-  return {.pools_json = R"([{"name": "llama", "num_layers": 32, "num_kv_heads": 8, "head_dim": 128,
-                            "dtype": "bf16", "num_blocks": 64)" +
-                        DevicesJson() + "}]"};
-}
-
 TEST_CASE("The demo shares KV between processes without a copy and gets a killed worker's back") {
   Node node(LlamaPool());
-  const Run run = RunDemo(node, {});
+  const DemoRun run = RunDemo(node.daemon(), {});
   INFO(run.out << run.err);
   CHECK(run.code == 0);
   CHECK(absl::StrContains(
@@ -102,7 +70,7 @@ TEST_CASE("The demo shares KV between processes without a copy and gets a killed
 
 TEST_CASE("The demo fails where one byte of the KV is wrong") {
   Node node(LlamaPool());
-  const Run run = RunDemo(node, {"--flip_byte"});
+  const DemoRun run = RunDemo(node.daemon(), {.flags = {"--flip_byte"}});
   INFO(run.out << run.err);
   CHECK(run.code == 1);
   CHECK(absl::StrContains(run.err, "attention over the shared blocks is off by"));
@@ -114,7 +82,7 @@ TEST_CASE("The demo says what it lacks, as kvpoolctl does") {
   Node node(LlamaPool());
   const auto refused = [&node](const std::vector<std::string>& flags, int code,
                                const std::string& said) {
-    const Run run = RunDemo(node, flags);
+    const DemoRun run = RunDemo(node.daemon(), {.flags = flags});
     INFO(run.out << run.err);
     CHECK(run.code == code);
     CHECK(absl::StrContains(run.err, said));
