@@ -96,6 +96,7 @@ Daemon::Daemon(DaemonOptions options)
       workers_("kv-worker", WorkerCount()),
       long_calls_(workers_, WorkerCount()),
       creation_("kv-creation", 1),
+      gpu_work_("kv-gpus", 1),
       host_(options_.host != nullptr ? options_.host : std::make_shared<HostDevice>(workers_)),
       devices_(*host_, options_.gpus != nullptr ? options_.gpus : MakeGpus(),
                MakeSelfTest(options_.probe_program)),
@@ -103,7 +104,8 @@ Daemon::Daemon(DaemonOptions options)
                  .trace = options_.trace,
                  .poison = options_.poison,
                  .clock = [this] { return clock_.Now(); },
-                 .before_first_generation = &PoolRegistry::MicrosecondsSince1970},
+                 .before_first_generation = &PoolRegistry::MicrosecondsSince1970,
+                 .discard = [this](std::vector<ServedPool> pools) { Discard(std::move(pools)); }},
                 devices_, hub_) {}
 
 Daemon::~Daemon() { Shutdown(); }
@@ -148,6 +150,13 @@ absl::Status Daemon::Bind() {
   return absl::OkStatus();
 }
 
+void Daemon::Discard(std::vector<ServedPool> pools) {
+  for (ServedPool& served : pools) {
+    WorkerPool& place = IsCuda(served.pool->layout().spec) ? gpu_work_ : creation_;
+    place.Post([pool = std::move(served)]() mutable { pool = {}; });
+  }
+}
+
 std::vector<std::string> Daemon::FindWarnings() const {
   std::vector<std::string> warnings;
   if (fd_budget_.max_connections < kMaxConnections) {
@@ -163,9 +172,17 @@ std::vector<std::string> Daemon::FindWarnings() const {
   return warnings;
 }
 
+std::vector<std::string> Daemon::Warnings() const {
+  std::vector<std::string> warnings = start_warnings_;
+  std::ranges::move(devices_.warnings(), std::back_inserter(warnings));
+  const MutexLock lock(mutex_);
+  if (!waiting_for_.empty()) warnings.push_back(waiting_for_);
+  return warnings;
+}
+
 ServiceContext Daemon::MakeContext() {
-  std::vector<std::string> warnings = FindWarnings();
-  for (const std::string& warning : warnings) {
+  start_warnings_ = FindWarnings();
+  for (const std::string& warning : start_warnings_) {
     spdlog::warn("event=warning message={}", LogText(warning));
   }
   return {
@@ -176,6 +193,7 @@ ServiceContext Daemon::MakeContext() {
       .processes = *processes_,
       .workers = long_calls_,
       .creation = creation_,
+      .gpus = gpu_work_,
       .call_memory = call_memory_,
       .limits = LedgerLimits{},
       .max_message_bytes = kMaxMessageBytes,
@@ -184,7 +202,7 @@ ServiceContext Daemon::MakeContext() {
       .start_time = start_time_,
       .clock = [this] { return clock_.Now(); },
       .trace = options_.trace,
-      .warnings = std::move(warnings),
+      .warnings = [this] { return Warnings(); },
       .devices = devices_,
       .drain = [this](std::optional<Duration> deadline,
                       absl::AnyInvocable<void()> done) { RequestStop(deadline, std::move(done)); },
@@ -233,7 +251,6 @@ absl::Status Daemon::Serve() {
 }
 
 void Daemon::CreatePools(const std::stop_token& stop) {
-  devices_.Discover();
   const TimePoint deadline = Now() + options_.memory_wait;
   for (const PoolSpec& spec : options_.config.pools) {
     const absl::Status status = CreatePool(spec, deadline, stop);
@@ -258,8 +275,11 @@ absl::Status Daemon::CreatePool(const PoolSpec& spec, TimePoint deadline,
   while (true) {
     absl::Status status = registry_.Create(spec).status();
     const bool may_pass = absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
-    if (!may_pass || Now() >= deadline) return status;
     const MutexLock lock(mutex_);
+    waiting_for_.clear();
+    if (!may_pass || Now() >= deadline) return status;
+    waiting_for_ =
+        absl::StrCat("the start waits for pool ", spec.name, ": ", std::string(status.message()));
     const TimePoint retry = std::min(deadline, Now() + kMemoryRetry);
     while (!drain_end_.has_value() && !stop.stop_requested()) {
       if (changed_.wait_until(mutex_, retry) == std::cv_status::timeout) break;
@@ -269,6 +289,7 @@ absl::Status Daemon::CreatePool(const PoolSpec& spec, TimePoint deadline,
 }
 
 std::optional<TimePoint> Daemon::Advance() {
+  devices_.LogFailures();
   const std::optional<TimePoint> next = registry_.Advance();
   if (!next.has_value()) return std::nullopt;
   return clock_.ToSteady(*next);
@@ -320,17 +341,13 @@ Daemon::Outcome Daemon::Run() {
       is_starting = starting_;
     }
   }
-  if (is_starting) {
-    // Nobody can have a session yet, and making a pool may take minutes.
-    connections_->StopAccepting();
-    EndDrain();
-    fds_.reset();
-    RemoveSockets();
-    return {.status = absl::OkStatus(), .has_hung_start = true};
-  }
-  if (failure.ok()) Drain();
-  Shutdown();
-  return {.status = failure, .has_hung_start = false};
+  // Nobody can have a session yet where pools are still being made, which may take minutes.
+  if (!is_starting && failure.ok()) Drain();
+  EndDrain();
+  connections_->StopAccepting();
+  fds_.reset();
+  RemoveSockets();
+  return {.status = failure, .has_hung_start = is_starting};
 }
 
 void Daemon::Drain() {
@@ -405,6 +422,7 @@ void Daemon::Shutdown() {
   ticker_.Stop();
   processes_.reset();
   // Byte operations of calls that were cancelled may still run, and tell the hub.
+  gpu_work_.Finish();
   creation_.Finish();
   workers_.Finish();
 }

@@ -56,8 +56,8 @@ struct DaemonOptions {
 // pools, serves, and ends in order.
 class Daemon {
  public:
-  // How a run ended. `has_hung_start`: pools were still being made, which nothing can interrupt;
-  // the sockets are gone, and the process is to end without destroying the Daemon.
+  // How a run ended. `has_hung_start`: pools were still being made, which nothing can interrupt:
+  // the process is to end without destroying the Daemon.
   struct Outcome {
     absl::Status status;
     bool has_hung_start = false;
@@ -68,13 +68,14 @@ class Daemon {
   // bytes needed and available), or there can be too few descriptors (ShareFds). Errors of
   // Listener::Bind. GPUs are not touched yet, since a driver may hang.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options);
+  // Ends the calls that are left, and frees the memory: for ever, where a driver hangs.
   ~Daemon();
 
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Serves until RequestStop, then drains and stops. Not OK where the config's pools could not be
-  // made. Called once.
+  // Serves until RequestStop, then drains, and takes no more connections; the sockets are gone. Not
+  // OK where the config's pools could not be made. Called once.
   Outcome Run();
 
   // Makes Run end: drains within `deadline` (absent: the options'), which of several requests the
@@ -95,7 +96,11 @@ class Daemon {
   absl::Status Bind();
   absl::Status Serve();
   ServiceContext MakeContext();
+  // What is found once, at the start.
   std::vector<std::string> FindWarnings() const;
+  // Those, and what there is to warn of now.
+  std::vector<std::string> Warnings() const;
+  void Discard(std::vector<ServedPool> pools);
 
   void CreatePools(const std::stop_token& stop);
   absl::Status CreatePool(const PoolSpec& spec, TimePoint deadline, const std::stop_token& stop);
@@ -116,7 +121,9 @@ class Daemon {
   std::atomic<bool> starting_{true};
   std::atomic<bool> draining_{false};
 
-  Mutex mutex_;
+  std::vector<std::string> start_warnings_;  // The same once it serves.
+
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
   // When the drain ends; absent until a stop is requested.
   std::optional<TimePoint> drain_end_ ABSL_GUARDED_BY(mutex_);
@@ -124,6 +131,8 @@ class Daemon {
   std::vector<absl::AnyInvocable<void()>> on_drained_ ABSL_GUARDED_BY(mutex_);
   bool is_drained_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> start_failure_ ABSL_GUARDED_BY(mutex_);
+  // What the start waits for, in words; empty: nothing.
+  std::string waiting_for_ ABSL_GUARDED_BY(mutex_);
   ConnectionWatch* watch_ ABSL_GUARDED_BY(mutex_) = nullptr;  // Of whoever is told of a process.
 
   const PoolClock clock_{options_.clock_rate};
@@ -136,6 +145,7 @@ class Daemon {
   WorkerPool workers_;
   FairQueue long_calls_;
   WorkerPool creation_;
+  WorkerPool gpu_work_;
   const std::shared_ptr<Device> host_;
   DeviceTable devices_;
   PoolRegistry registry_;

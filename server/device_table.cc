@@ -49,32 +49,36 @@ absl::StatusOr<Device*> DeviceTable::FindGpu(const std::string& selector) {
                      "there is no GPU in this daemon");
   }
   KVPOOL_ASSIGN_OR_RETURN(Device* const gpu, gpus_->Find(selector));
-  TestOnce(*gpu);
+  Note(*gpu);
+  Test(*gpu);
   return gpu;
 }
 
-void DeviceTable::TestOnce(Device& gpu) {
-  if (test_ == nullptr) return;
-  const MutexLock testing(test_mutex_);
-  if (!tested_.insert(&gpu).second) return;
-  const absl::Status status = test_(gpu);
-  spdlog::info("event=ipc_self_test device={} ok={}", gpu.info().uuid, status.ok());
-  if (status.ok()) return;
-  spdlog::warn("event=warning message={}", LogText(status.message()));
+void DeviceTable::Note(Device& gpu) {
+  {
+    const MutexLock lock(mutex_);
+    if (!known_.try_emplace(&gpu).second) return;
+  }
+  absl::StatusOr<std::vector<DeviceInfo>> gpus = gpus_->List();
+  if (!gpus.ok()) gpus = std::vector<DeviceInfo>{gpu.info()};
+  spdlog::info("event=gpus count={}", gpus->size());
   const MutexLock lock(mutex_);
-  warnings_[gpu.info().uuid] = std::string(status.message());
+  listed_ = *std::move(gpus);
 }
 
-void DeviceTable::Discover() {
-  if (gpus_ == nullptr) return;
-  absl::StatusOr<std::vector<DeviceInfo>> gpus = gpus_->List();
-  if (gpus.ok()) {
-    spdlog::info("event=gpus count={}", gpus->size());
-  } else {
-    spdlog::info("event=gpus count=0 message={}", LogText(gpus.status().message()));
-  }
+void DeviceTable::Test(Device& gpu) {
+  if (test_ == nullptr) return;
+  const MutexLock testing(test_mutex_);
+  if (passed_.contains(&gpu)) return;
+  const auto last = tested_.find(&gpu);
+  if (last != tested_.end() && clock_() < last->second + kTestInterval) return;
+  const absl::Status status = test_(gpu);
+  tested_[&gpu] = clock_();
+  if (status.ok()) passed_.insert(&gpu);
+  spdlog::info("event=ipc_self_test device={} ok={}", gpu.info().uuid, status.ok());
+  if (!status.ok()) spdlog::warn("event=warning message={}", LogText(status.message()));
   const MutexLock lock(mutex_);
-  listed_ = gpus.ok() ? *std::move(gpus) : std::vector<DeviceInfo>{};
+  known_[&gpu].warning = std::string(status.message());
 }
 
 std::vector<DeviceInfo> DeviceTable::List() const {
@@ -87,8 +91,26 @@ std::vector<DeviceInfo> DeviceTable::List() const {
 std::vector<std::string> DeviceTable::warnings() const {
   std::vector<std::string> texts;
   const MutexLock lock(mutex_);
-  for (const auto& [device, text] : warnings_) texts.push_back(text);
+  for (const auto& [gpu, known] : known_) {
+    if (!known.warning.empty()) texts.push_back(known.warning);
+    const absl::Status health = gpu->health();
+    if (health.ok()) continue;
+    texts.push_back(absl::StrCat("a GPU has failed, and what was on it is lost: ",
+                                 std::string(health.message())));
+  }
   return texts;
+}
+
+void DeviceTable::LogFailures() {
+  const MutexLock lock(mutex_);
+  for (auto& [gpu, known] : known_) {
+    if (known.is_logged) continue;
+    const absl::Status health = gpu->health();
+    if (health.ok()) continue;
+    known.is_logged = true;
+    spdlog::error("event=device_failed device={} message={}", gpu->info().uuid,
+                  LogText(health.message()));
+  }
 }
 
 }  // namespace kvpool::server

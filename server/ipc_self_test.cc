@@ -42,6 +42,8 @@ namespace {
 constexpr uint64_t kRegionBytes = uint64_t{2} << 20;
 // More than a probe, or what is said of one, has; less than a pipe takes at once.
 constexpr size_t kMaxLineBytes = 4096;
+// What the child says that has read the pattern: one that a driver ended by exit code 0 has not.
+constexpr char kHasRead[] = "ok";
 
 absl::Status Failed(const Device& device, absl::string_view what, absl::string_view consequence) {
   return MakeError(
@@ -160,7 +162,7 @@ std::string WhatFailed(const Outcome& outcome, Duration deadline) {
     return absl::StrCat("was ended by signal ", WTERMSIG(outcome.status), said);
   }
   const int code = WEXITSTATUS(outcome.status);
-  if (code == EXIT_SUCCESS) return "";
+  if (code == EXIT_SUCCESS && outcome.line == kHasRead) return "";
   if (code == EXIT_FAILURE && !outcome.line.empty()) return absl::StrCat("could not", said);
   return absl::StrCat("ended with exit code ", code, said);
 }
@@ -201,17 +203,19 @@ absl::Status TestIpc(Device& device, const std::string& program, Duration deadli
 
 int AnswerIpcProbe() {
   // Of no use to anybody once the daemon is gone, and the driver may hang.
+  const pid_t parent = getppid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) return EXIT_FAILURE;  // It was gone before it could be heard of.
   std::string line(kMaxLineBytes, '\0');
   const ssize_t count = read(STDIN_FILENO, line.data(), line.size());
   line.resize(count > 0 ? static_cast<size_t>(count) : 0);
   const absl::StatusOr<IpcProbe> probe = ParseIpcProbe(absl::StripSuffix(line, "\n"));
   const absl::Status status = probe.ok() ? RunIpcProbe(*probe) : probe.status();
-  if (status.ok()) return EXIT_SUCCESS;
-  const std::string text = absl::StrReplaceAll(std::string(status.message()), {{"\n", " "}});
+  const std::string text =
+      status.ok() ? kHasRead : absl::StrReplaceAll(std::string(status.message()), {{"\n", " "}});
   std::puts(text.c_str());
   std::fflush(stdout);
-  return EXIT_FAILURE;
+  return status.ok() ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 }  // namespace kvpool::server

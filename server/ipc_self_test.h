@@ -20,8 +20,8 @@ inline constexpr char kIpcProbeArgument[] = "--ipc_probe";
 // ignored. Thread-safe.
 absl::Status TestIpc(Device& device, const std::string& program, Duration deadline);
 
-// The other process: does what its standard input says. Returns the exit code: 0, or 1 after one
-// line on the standard output of what went wrong.
+// The other process: does what its standard input says. Returns the exit code, after one line on
+// the standard output: 0 and "ok", or 1 and what went wrong.
 int AnswerIpcProbe();
 
 }  // namespace kvpool::server

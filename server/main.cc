@@ -6,8 +6,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
+#include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -53,6 +56,9 @@ ABSL_FLAG(
 
 namespace kvpool::server {
 namespace {
+
+// What calls that are left and the freeing of memory may take, once all is drained.
+constexpr std::chrono::seconds kEndLimit{5};
 
 // The only value that turns such a switch on is "1".
 bool IsOn(const char* name) {
@@ -101,10 +107,25 @@ absl::StatusOr<DaemonOptions> ReadOptions() {
   return options;
 }
 
-// Serves until a signal comes. Ends the process itself where a pool is still being made then.
+// For who started the daemon, whatever the log level.
+int Fail(const absl::Status& status) {
+  const std::string line = absl::StrCat("kvpoold: ", std::string(status.message()), "\n");
+  std::fputs(line.c_str(), stderr);
+  return EXIT_FAILURE;
+}
+
+// Ends the process where it is, the sockets being gone: what hangs cannot be waited for.
+[[noreturn]] void EndHere(const char* what, int code) {
+  spdlog::info("event=stopped during={}", what);
+  StopLogging();
+  std::_Exit(code);
+}
+
+// Serves until a signal comes. Ends the process itself where a pool is still being made then, or
+// what is under way does not end.
 absl::Status Serve(DaemonOptions options) {
-  KVPOOL_ASSIGN_OR_RETURN(const std::unique_ptr<Daemon> daemon, Daemon::Start(std::move(options)));
-  KVPOOL_ASSIGN_OR_RETURN(const std::unique_ptr<SignalWatch> signals,
+  KVPOOL_ASSIGN_OR_RETURN(std::unique_ptr<Daemon> daemon, Daemon::Start(std::move(options)));
+  KVPOOL_ASSIGN_OR_RETURN(std::unique_ptr<SignalWatch> signals,
                           SignalWatch::Start(
                               [&daemon](int signal) {
                                 spdlog::info("event=signal signal={}", signal);
@@ -112,19 +133,17 @@ absl::Status Serve(DaemonOptions options) {
                               },
                               [&daemon] { daemon->RemoveSockets(); }));
   const Daemon::Outcome outcome = daemon->Run();
-  if (outcome.has_hung_start) {
-    spdlog::info("event=stopped during=start");
-    StopLogging();
-    std::_Exit(EXIT_SUCCESS);
+  if (outcome.has_hung_start) EndHere("start", EXIT_SUCCESS);
+  signals.reset();
+  std::packaged_task<void()> end([&daemon] { daemon.reset(); });
+  const std::future<void> ended = end.get_future();
+  std::thread ending(std::move(end));
+  if (ended.wait_for(kEndLimit) != std::future_status::ready) {
+    if (!outcome.status.ok()) Fail(outcome.status);
+    EndHere("end", outcome.status.ok() ? EXIT_SUCCESS : EXIT_FAILURE);
   }
+  ending.join();
   return outcome.status;
-}
-
-// For who started the daemon, whatever the log level.
-int Fail(const absl::Status& status) {
-  const std::string line = absl::StrCat("kvpoold: ", std::string(status.message()), "\n");
-  std::fputs(line.c_str(), stderr);
-  return EXIT_FAILURE;
 }
 
 // Standard streams that are closed would be the daemon's own files, and its log would go there.

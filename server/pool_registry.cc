@@ -131,23 +131,26 @@ absl::StatusOr<PoolRegistry::Planned> PoolRegistry::PlanOnDevices(PoolSpec spec)
 }
 
 absl::StatusOr<ServedPool> PoolRegistry::Create(const PoolSpec& spec) {
+  absl::StatusOr<ServedPool> served = PlanAndAllocate(spec);
+  if (served.ok()) {
+    LogCreated(served->pool->layout());
+  } else {
+    spdlog::warn("event=pool_create_failed pool={} message={}", LogText(spec.name),
+                 LogText(served.status().message()));
+  }
+  return served;
+}
+
+absl::StatusOr<ServedPool> PoolRegistry::PlanAndAllocate(const PoolSpec& spec) {
   KVPOOL_ASSIGN_OR_RETURN(const Planned planned, PlanOnDevices(spec));
-  const PoolLayout& layout = planned.layout;
-  const std::string& name = layout.spec.name;
+  const std::string& name = planned.layout.spec.name;
   {
     const MutexLock lock(mutex_);
     if (!pools_.try_emplace(name).second) {
       return absl::AlreadyExistsError(absl::StrCat("there is a pool ", name));
     }
   }
-  absl::StatusOr<ServedPool> served = Enter(layout, Allocate(planned));
-  if (served.ok()) {
-    LogCreated(layout);
-  } else {
-    spdlog::warn("event=pool_create_failed pool={} message={}", name,
-                 LogText(served.status().message()));
-  }
-  return served;
+  return Enter(planned.layout, Allocate(planned));
 }
 
 absl::StatusOr<ServedPool> PoolRegistry::Enter(const PoolLayout& layout,
@@ -180,24 +183,30 @@ absl::StatusOr<std::shared_ptr<Pool>> PoolRegistry::Allocate(const Planned& plan
 }
 
 absl::Status PoolRegistry::Delete(absl::string_view name) {
-  // Destroyed after the mutex is let go: unmapping takes time.
-  std::vector<ServedPool> freed;
-  const MutexLock lock(mutex_);
-  const auto it = pools_.find(name);
-  if (it == pools_.end() || it->second.pool == nullptr) {
-    return absl::NotFoundError(absl::StrCat("there is no pool '", name, "'"));
+  std::vector<ServedPool> unused;
+  {
+    const MutexLock lock(mutex_);
+    const auto it = pools_.find(name);
+    if (it == pools_.end() || it->second.pool == nullptr) {
+      return absl::NotFoundError(absl::StrCat("there is no pool '", name, "'"));
+    }
+    if (!it->second.pool->is_idle()) {
+      return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kInUse},
+                       absl::StrCat("pool ", name, " ", InUseText(*it->second.pool)));
+    }
+    // A call that found the pool before may yet open a session in it: it is kept going until
+    // nobody has it.
+    retired_.push_back(std::move(it->second));
+    pools_.erase(it);
+    unused = TakeUnused();
   }
-  if (!it->second.pool->is_idle()) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kInUse},
-                     absl::StrCat("pool ", name, " ", InUseText(*it->second.pool)));
-  }
-  // A call that found the pool before may yet open a session in it: it is kept going until
-  // nobody has it.
-  retired_.push_back(std::move(it->second));
-  pools_.erase(it);
-  freed = TakeUnused();
   spdlog::info("event=pool_deleted pool={}", std::string(name));
+  Discard(std::move(unused));
   return absl::OkStatus();
+}
+
+void PoolRegistry::Discard(std::vector<ServedPool> pools) const {
+  if (!pools.empty() && options_.discard != nullptr) options_.discard(std::move(pools));
 }
 
 std::vector<ServedPool> PoolRegistry::TakeUnused() {
@@ -256,10 +265,13 @@ std::optional<TimePoint> PoolRegistry::Advance() {
   for (const ServedPool& served : ListAll()) {
     if (const std::optional<TimePoint> time = served.pool->Advance()) note(*time);
   }
-  std::vector<ServedPool> freed;
-  const MutexLock lock(mutex_);
-  freed = TakeUnused();
-  if (!retired_.empty()) note(options_.clock() + kRetiredInterval);
+  std::vector<ServedPool> unused;
+  {
+    const MutexLock lock(mutex_);
+    unused = TakeUnused();
+    if (!retired_.empty()) note(options_.clock() + kRetiredInterval);
+  }
+  Discard(std::move(unused));
   return next;
 }
 

@@ -40,6 +40,9 @@ class PoolRegistry {
     Clock clock;
     // Gives a new pool's PoolOptions::before_first_generation. Null: 0, for each.
     std::function<uint64_t()> before_first_generation{};
+    // Takes pools that nobody has any more, and lets them go, which for one on a GPU waits for its
+    // driver. Null: they are let go at once, where the last user is.
+    std::function<void(std::vector<ServedPool>)> discard{};
   };
 
   // What a daemon gives for it: microseconds since 1970. No owner of a block has it for less than
@@ -91,13 +94,16 @@ class PoolRegistry {
   };
 
   absl::StatusOr<Planned> PlanOnDevices(PoolSpec spec) const;
+  absl::StatusOr<ServedPool> PlanAndAllocate(const PoolSpec& spec);
   absl::StatusOr<std::shared_ptr<Pool>> Allocate(const Planned& planned);
   // Puts the pool under its name, which Create has taken, or gives the name back.
   absl::StatusOr<ServedPool> Enter(const PoolLayout& layout,
                                    absl::StatusOr<std::shared_ptr<Pool>> pool);
   // With those that were deleted and are still in use.
   std::vector<ServedPool> ListAll() const;
-  // Of the deleted pools, those that nobody else has; the caller frees them without the mutex.
+  // Lets them go, without the mutex.
+  void Discard(std::vector<ServedPool> pools) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of the deleted pools, those that nobody else has; the caller discards them without the mutex.
   std::vector<ServedPool> TakeUnused() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;

@@ -16,12 +16,17 @@ namespace {
 
 using Health = grpc::health::v1::HealthCheckResponse;
 
+absl::string_view StateText(const v1::GetDaemonResponse& daemon) {
+  if (daemon.draining()) return "draining";
+  return daemon.starting() ? "starting" : "serving";
+}
+
 std::string DaemonText(const v1::GetDaemonResponse& daemon, absl::Time now) {
   Table table;
   table.AddRow({"version", daemon.version()});
   table.AddRow({"epoch", daemon.daemon_epoch()});
   table.AddRow({"started", TimeText(daemon.start_time(), now)});
-  table.AddRow({"state", daemon.draining() ? "draining" : "serving"});
+  table.AddRow({"state", std::string(StateText(daemon))});
   table.AddRow({"devices", absl::StrJoin(daemon.devices(), ", ",
                                          [](std::string* out, const v1::Device& device) {
                                            absl::StrAppend(out, DeviceText(device));

@@ -60,10 +60,16 @@ absl::StatusOr<uint32_t> CountBlocks(const PoolSpec& spec, const Placement& plac
                       "it needs the devices at hand; size by num_blocks or memory_bytes");
   }
   uint64_t budget = std::numeric_limits<uint64_t>::max();
-  for (const DeviceMemory& device : devices) {
-    budget = std::min(budget, UtilizationBudget(spec, device));
+  std::string tightest;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const uint64_t on_device = UtilizationBudget(spec, devices[i]);
+    if (on_device >= budget) continue;
+    budget = on_device;
+    tightest = absl::StrCat(value, " of ", devices[i].total_bytes, " bytes of ", spec.devices[i],
+                            ", of which ", devices[i].free_bytes, " are free, and ",
+                            spec.reserve_bytes, " are kept in reserve");
   }
-  return CountIn(placement, budget, "memory_utilization", value);
+  return CountIn(placement, budget, "memory_utilization", tightest);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include <spdlog/spdlog.h>
 
+#include "core/layout/spec_check.h"
 #include "core/status_macros.h"
 #include "proto/convert/layout_convert.h"
 #include "server/rpc/convert.h"
@@ -32,7 +33,7 @@ void Audit(const char* method, absl::string_view subject, const Peer& peer,
 grpc::ServerUnaryReactor* AdminService::CreatePool(grpc::CallbackServerContext* call,
                                                    const v1::CreatePoolRequest* request,
                                                    v1::CreatePoolResponse* response) {
-  return calls_.Answer(call, *request, Access::kAdmin, Place::kCreation,
+  return calls_.Answer(call, *request, Access::kAdmin, PlaceFor(request->spec(), Place::kCreation),
                        [this, request, response](const Peer& peer) {
                          absl::Status status = DoCreatePool(peer, *request, *response);
                          Audit("CreatePool", request->spec().name(), peer, status);
@@ -54,7 +55,9 @@ grpc::ServerUnaryReactor* AdminService::DeletePool(grpc::CallbackServerContext* 
                                                    const v1::DeletePoolRequest* request,
                                                    v1::DeletePoolResponse* /*response*/) {
   // Unmapping takes as long as the memory is large.
-  return calls_.Answer(call, *request, Access::kAdmin, Place::kCreation,
+  const absl::StatusOr<ServedPool> served = context_.pools.Find(request->name());
+  const bool is_on_gpus = served.ok() && IsCuda(served->pool->layout().spec);
+  return calls_.Answer(call, *request, Access::kAdmin, is_on_gpus ? Place::kGpus : Place::kCreation,
                        [this, request](const Peer& peer) {
                          absl::Status status = context_.pools.Delete(request->name());
                          Audit("DeletePool", request->name(), peer, status);

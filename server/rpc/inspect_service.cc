@@ -41,10 +41,8 @@ void InspectService::FillDaemon(v1::GetDaemonResponse& response) const {
   response.set_block_tracing(context_.trace);
   response.set_draining(context_.draining);
   response.set_reclaim_proof(ToMessage(context_.processes.weakest_proof()));
-  response.mutable_warnings()->Assign(context_.warnings.begin(), context_.warnings.end());
-  for (std::string& warning : context_.devices.warnings()) {
-    response.add_warnings(std::move(warning));
-  }
+  response.set_starting(context_.starting);
+  for (std::string& warning : context_.warnings()) response.add_warnings(std::move(warning));
 }
 
 grpc::ServerWriteReactor<v1::ListPoolsResponse>* InspectService::ListPools(
@@ -69,7 +67,7 @@ grpc::ServerUnaryReactor* InspectService::PlanPool(grpc::CallbackServerContext* 
                                                    const v1::PlanPoolRequest* request,
                                                    v1::PlanPoolResponse* response) {
   return calls_.Answer(
-      call, *request, Access::kInspect, Place::kWorkers,
+      call, *request, Access::kInspect, PlaceFor(request->spec(), Place::kWorkers),
       [this, request, response](const Peer& /*peer*/) -> absl::Status {
         KVPOOL_ASSIGN_OR_RETURN(const PoolSpec spec, SpecFromProto(request->spec()));
         KVPOOL_ASSIGN_OR_RETURN(const PoolLayout layout, context_.pools.Plan(spec));

@@ -31,6 +31,7 @@ struct ServiceContext {
   ProcessTable& processes;
   FairQueue& workers;         // What is long: hashing, lists of thousands of blocks.
   Executor& creation;         // Creating and deleting pools: longer, and rare.
+  Executor& gpus;             // The same of pools on GPUs, and planning them: a driver may hang.
   MemoryBudget& call_memory;  // What the calls in progress hold, of kMaxCallBytes.
   LedgerLimits limits;
   uint32_t max_message_bytes;
@@ -39,7 +40,7 @@ struct ServiceContext {
   std::chrono::system_clock::time_point start_time;
   Clock clock;
   bool trace;
-  std::vector<std::string> warnings;  // What the start found, but for the devices'.
+  std::function<std::vector<std::string>()> warnings;  // What GetDaemon is to warn of now.
   DeviceTable& devices;
   // Ends the daemon as `AdminService.Drain` says: within `deadline`, absent: the daemon's own.
   // `done` is called when no session is left, or the deadline has passed. Never blocks.

@@ -1,8 +1,12 @@
 #include "server/rpc/unary_calls.h"
 
+#include <algorithm>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 
 #include "core/error.h"
+#include "core/layout/pool_spec.h"
 
 namespace kvpool::server {
 
@@ -20,6 +24,11 @@ absl::StatusOr<SessionCall> FindSession(const SessionHub& sessions, absl::string
                                   " is not known: closed, expired, or of an earlier daemon"));
   }
   return SessionCall{.session = *session, .pool = std::move(pool)};
+}
+
+Place PlaceFor(const v1::PoolSpec& spec, Place place) {
+  const auto is_host = [](const std::string& device) { return device == kHostDevice; };
+  return std::ranges::all_of(spec.devices(), is_host) ? place : Place::kGpus;
 }
 
 absl::Status CheckServing(const ServiceContext& context, absl::string_view refusal) {

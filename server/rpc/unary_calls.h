@@ -45,6 +45,7 @@ enum class Place : uint8_t {
   kHere,      // On the thread of gRPC's that brought it: it takes some 30 us at most.
   kWorkers,   // ServiceContext::workers, in the turn of the caller's process.
   kCreation,  // ServiceContext::creation.
+  kGpus,      // ServiceContext::gpus.
 };
 
 // Where work on `entries` blocks is done: here where it is short. A block costs some 60 ns.
@@ -52,6 +53,10 @@ inline Place PlaceFor(int64_t entries) {
   constexpr int64_t kMaxEntriesHere = 512;
   return entries <= kMaxEntriesHere ? Place::kHere : Place::kWorkers;
 }
+
+// Where work is done that is about the devices of `spec`, which need not be right: apart where it
+// names any but the host, since a GPU's driver may take seconds or never answer; else `place`.
+Place PlaceFor(const v1::PoolSpec& spec, Place place);
 
 // Has a piece of a call's work for `caller` done.
 template <typename Work>
@@ -65,6 +70,9 @@ void PostAt(Place place, const ServiceContext& context, const Peer& caller, Work
       break;
     case Place::kCreation:
       context.creation.Post(std::move(work));
+      break;
+    case Place::kGpus:
+      context.gpus.Post(std::move(work));
       break;
   }
 }

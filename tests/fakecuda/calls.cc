@@ -25,9 +25,9 @@ Result CallBook::Count(const std::string& call) {
     std::getline(fields, nth, ':');
     std::getline(fields, result, ':');
     if (name != call) continue;
-    if (const uint64_t wanted = std::stoull(nth); wanted == 0 || wanted == number) {
-      return static_cast<Result>(std::stoi(result));
-    }
+    if (const uint64_t wanted = std::stoull(nth); wanted != 0 && wanted != number) continue;
+    while (result == "hang") pause();
+    return static_cast<Result>(std::stoi(result));
   }
   return Result::kSuccess;
 }

@@ -14,7 +14,7 @@
 //   FAKECUDA_REUSE_HANDLE  1: memory at an address that was used before gets the handle again
 //   FAKECUDA_DELAY_US  what each operation on a stream takes (0)
 //   FAKECUDA_FAIL      call:n:result,... : call n (from 1) of that name has that result, and does
-//                      nothing; n = 0: every one
+//                      nothing; n = 0: every one; "hang" for a result: it never returns
 //   FAKECUDA_WITHOUT   call,...: lookups find no such call
 //   FAKECUDA_CAPTURING 1: as if another thread were capturing a graph in the global mode, which
 //                      waits for events and the opening of memory are refused for

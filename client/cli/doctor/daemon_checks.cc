@@ -14,6 +14,11 @@ Finding CheckState(const v1::GetDaemonResponse& daemon) {
   if (daemon.draining()) {
     return {Verdict::kWarn, "state", "draining: it takes no new sessions and ends; start it again"};
   }
+  if (daemon.starting()) {
+    return {Verdict::kWarn, "state",
+            "starting: it makes the config's pools, and takes no sessions before; a warning below "
+            "says so where it waits for something"};
+  }
   return {Verdict::kOk, "state", "serving"};
 }
 
@@ -52,6 +57,18 @@ std::vector<Finding> CheckDaemon(const absl::StatusOr<v1::GetDaemonResponse>& da
   findings.push_back(CheckProof(*daemon));
   for (const std::string& warning : daemon->warnings()) {
     if (!IsAboutIpc(warning)) findings.push_back({Verdict::kWarn, "warning", warning});
+  }
+  return findings;
+}
+
+std::vector<Finding> CheckPools(const v1::ListPoolsResponse& pools) {
+  std::vector<Finding> findings;
+  for (const v1::PoolStatus& pool : pools.pools()) {
+    if (pool.failure().empty()) continue;
+    findings.push_back(
+        {Verdict::kFail, "pool",
+         absl::StrCat(pool.layout().spec().name(), ": ", pool.failure(),
+                      "; it refuses calls: restart the daemon once the device is well")});
   }
   return findings;
 }

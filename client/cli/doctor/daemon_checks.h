@@ -17,6 +17,9 @@ namespace kvpool::cli {
 std::vector<Finding> CheckDaemon(const absl::StatusOr<v1::GetDaemonResponse>& daemon,
                                  absl::string_view own_version);
 
+// The pools whose device has failed; nothing where there are none.
+std::vector<Finding> CheckPools(const v1::ListPoolsResponse& pools);
+
 // Whether a warning of the daemon's is of its test of CUDA IPC.
 bool IsAboutIpc(absl::string_view warning);
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "client/cli/doctor/daemon_checks.h"
 #include "client/cli/doctor/finding.h"
 #include "client/cli/doctor/gpu_checks.h"
+#include "client/cli/doctor/gpu_list.h"
 #include "client/cli/doctor/process_checks.h"
 #include "client/cli/doctor/socket_checks.h"
 #include "core/device/gpus.h"
@@ -20,12 +22,23 @@
 namespace kvpool::cli {
 namespace {
 
+// A driver takes seconds to come up, of a node with many GPUs.
+constexpr Duration kDriverLimit = std::chrono::seconds(10);
+
 absl::StatusOr<v1::GetDaemonResponse> AskDaemon(Connection& connection) {
   v1::GetDaemonResponse daemon;
   const absl::Status status = connection.Call(
       connection.inspect(), &v1::InspectService::Stub::GetDaemon, v1::GetDaemonRequest(), &daemon);
   if (!status.ok()) return status;
   return daemon;
+}
+
+v1::ListPoolsResponse AskPools(Connection& connection) {
+  v1::ListPoolsResponse pools;
+  // Who is not answered has been told so by then.
+  (void)connection.CallList(connection.inspect(), &v1::InspectService::Stub::ListPools,
+                            v1::ListPoolsRequest(), &pools);
+  return pools;
 }
 
 void Append(std::vector<Finding> more, std::vector<Finding>& findings) {
@@ -40,9 +53,10 @@ absl::StatusOr<ExitCode> RunDoctor(const CommandContext& context) {
   const DaemonProcess process = FindDaemonProcess(path);
 
   std::vector<Finding> findings = CheckDaemon(daemon, KVPOOL_VERSION);
+  if (daemon.ok()) Append(CheckPools(AskPools(*context.connection)), findings);
   Append(CheckSocket(path), findings);
   const v1::GetDaemonResponse known = daemon.value_or(v1::GetDaemonResponse());
-  const absl::StatusOr<std::vector<DeviceInfo>> gpus = MakeGpus()->List();
+  const absl::StatusOr<std::vector<DeviceInfo>> gpus = ListGpus(MakeGpus(), kDriverLimit);
   Append(CheckGpus(gpus, known), findings);
   Append(CheckIpc(known), findings);
   const bool has_gpus = CountGpus(known) > 0 || (gpus.ok() && !gpus->empty());

@@ -33,6 +33,9 @@ int CountGpus(const v1::GetDaemonResponse& daemon) {
 
 std::vector<Finding> CheckGpus(const absl::StatusOr<std::vector<DeviceInfo>>& here,
                                const v1::GetDaemonResponse& daemon) {
+  if (absl::IsDeadlineExceeded(here.status())) {
+    return {{Verdict::kFail, kGpus, std::string(here.status().message())}};
+  }
   if (CountGpus(daemon) == 0 && (!here.ok() || here->empty())) {
     return {{Verdict::kOk, kGpus,
              absl::StrCat("none here, and none known of the daemon's: ", WhyNone(here))}};

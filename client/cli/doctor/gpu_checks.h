@@ -13,8 +13,8 @@ namespace kvpool::cli {
 // How many GPUs the daemon has pools or may have pools on, by what it says of itself.
 int CountGpus(const v1::GetDaemonResponse& daemon);
 
-// The GPUs that this process sees, as Gpus::List has them, beside those of the daemon: a worker
-// maps memory of those alone that it sees itself.
+// The GPUs that this process sees, as ListGpus has them, beside those of the daemon: a worker maps
+// memory of those alone that it sees itself.
 std::vector<Finding> CheckGpus(const absl::StatusOr<std::vector<DeviceInfo>>& here,
                                const v1::GetDaemonResponse& daemon);
 

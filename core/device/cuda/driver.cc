@@ -107,14 +107,16 @@ absl::StatusOr<std::shared_ptr<const Driver>> Driver::Load(const std::string& li
   if (handle == nullptr) {
     const char* const error = dlerror();
     return MakeError(absl::StatusCode::kFailedPrecondition, {.reason = Reason::kDevice},
-                     absl::StrCat("there is no CUDA driver here: ", error == nullptr ? "" : error,
+                     absl::StrCat("there is no CUDA driver here that can be loaded: ",
+                                  error == nullptr ? "" : error,
                                   "; install NVIDIA's driver, or set KVPOOL_LIBCUDA to its path"));
   }
   KVPOOL_ASSIGN_OR_RETURN(const SymbolTable symbols, SymbolTable::Open(handle, library));
   std::shared_ptr<Driver> driver(new Driver(library));
   Api& api = driver->api_;
   // First what tells errors and versions, so that the rest can say what is wrong.
-  if (!symbols.FindFirst(api)) return TooOld(library, "it lacks cuInit or cuDriverGetVersion");
+  const absl::string_view lacks = symbols.FindFirst(api);
+  if (!lacks.empty()) return TooOld(library, absl::StrCat("it lacks ", lacks));
   KVPOOL_RETURN_IF_ERROR(
       driver->ToStatus(api.cuDriverGetVersion(&driver->version_), "cuDriverGetVersion"));
   if (driver->version_ < kMinDriverVersion) {

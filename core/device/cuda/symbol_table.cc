@@ -51,11 +51,11 @@ bool SymbolTable::Find(const char* name, int version, Call& call) const {
   return symbol != nullptr;
 }
 
-bool SymbolTable::FindFirst(Api& api) const {
-  return Find("cuGetErrorName", 6000, api.cuGetErrorName) &&
-         Find("cuGetErrorString", 6000, api.cuGetErrorString) &&
-         Find("cuDriverGetVersion", 2020, api.cuDriverGetVersion) &&
-         Find("cuInit", 2000, api.cuInit);
+absl::string_view SymbolTable::FindFirst(Api& api) const {
+  if (!Find("cuGetErrorName", 6000, api.cuGetErrorName)) return "cuGetErrorName";
+  if (!Find("cuGetErrorString", 6000, api.cuGetErrorString)) return "cuGetErrorString";
+  if (!Find("cuDriverGetVersion", 2020, api.cuDriverGetVersion)) return "cuDriverGetVersion";
+  return Find("cuInit", 2000, api.cuInit) ? "" : "cuInit";
 }
 
 absl::string_view SymbolTable::FindAll(int driver_version, Api& api) const {

@@ -19,8 +19,8 @@ class SymbolTable {
   static absl::StatusOr<SymbolTable> Open(void* handle, const std::string& library);
 
   // Finds what any driver has and can be called before cuInit: errors' names, versions, cuInit.
-  // False where one is missing.
-  bool FindFirst(Api& api) const;
+  // Returns the name of one that is missing, empty where there is none.
+  absl::string_view FindFirst(Api& api) const;
 
   // Finds the rest, as a driver of that version has it. Returns the name of a call that is
   // missing and cannot be done without, empty where there is none.

@@ -205,6 +205,14 @@ void AskKilledKernel() {
   const SharedPage page(*gpu, kPage);
   if (!page.Open(client) || !StartsToSpin(*gpu, client, page)) return;
   SayDeath(*gpu, client, page.address());
+
+  Peer parent;
+  const SharedPage another(*gpu, kPage);
+  if (!another.Open(parent) || !StartsToSpin(*gpu, parent, another)) return;
+  const Reply forked = parent.Do("fork");
+  if (!forked.ok()) return SayNotAsked(forked.text);
+  Say("of one whose forked child lives on:");
+  SayDeath(*gpu, parent, another.address());
 }
 
 }  // namespace kvpool::questions

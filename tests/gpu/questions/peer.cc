@@ -1,5 +1,7 @@
 #include "tests/gpu/questions/peer.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstring>
 #include <iostream>
@@ -49,6 +51,7 @@ class Server {
         {"fill", &Server::Fill},
         {"peek", &Server::Peek},
         {"spin", &Server::Spin},
+        {"fork", &Server::Fork},
         {"attribute", &Server::Attribute},
         {"await", &Server::Await},
         {"done", &Server::Done},
@@ -134,6 +137,18 @@ class Server {
     int64_t milliseconds = 0;
     words >> milliseconds;
     return ReplyOf(StartSpin(*gpu_, memory_, std::chrono::milliseconds(milliseconds)));
+  }
+
+  std::string Fork(Words& /*words*/) {
+    const pid_t child = fork();
+    if (child == 0) {
+      // Its parent's end is to be seen by the pipes.
+      close(STDIN_FILENO);
+      close(STDOUT_FILENO);
+      alarm(10);
+      while (true) pause();
+    }
+    return child < 0 ? "fork fails" : "0";
   }
 
   std::string Attribute(Words& words) {

@@ -64,6 +64,7 @@ class Peer {
 //   fill VALUE           sets every byte of what was made or opened last
 //   peek                 answers its first byte
 //   spin MILLISECONDS    starts a kernel that writes to its first 8 bytes all the time
+//   fork                 forks a child that keeps what is open of the driver for 10 s
 //   attribute NUMBER     answers a device attribute
 //   await VALUE          has the stream wait until its first 8 bytes are VALUE or later
 //   done                 whether the stream has done everything

@@ -4,15 +4,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "client/cli/doctor/daemon_checks.h"
 #include "client/cli/doctor/finding.h"
 #include "client/cli/doctor/gpu_checks.h"
+#include "client/cli/doctor/gpu_list.h"
 #include "client/cli/doctor/process_checks.h"
 #include "client/cli/doctor/socket_checks.h"
 #include "client/owned_fd.h"
@@ -174,6 +178,51 @@ TEST_CASE("CUDA IPC is fine where the daemon has GPUs and no warning of it") {
   daemon.add_warnings("could not map its memory by CUDA IPC, could not: x");
   CHECK(Has(CheckIpc(daemon), Verdict::kFail, "cuda ipc", "could not: x"));
   CHECK(CheckIpc(daemon).size() == 1);
+}
+
+// Answers once it is let.
+class SlowGpus final : public Gpus {
+ public:
+  absl::StatusOr<Device*> Find(absl::string_view /*selector*/) override { return NoDriver(); }
+  absl::StatusOr<std::vector<DeviceInfo>> List() override {
+    let_.get_future().wait();
+    return std::vector<DeviceInfo>{Gpu("GPU-a")};
+  }
+  void Let() { let_.set_value(); }
+
+ private:
+  std::promise<void> let_;
+};
+
+TEST_CASE("A driver that does not answer is a failure, and is not waited for") {
+  const auto gpus = std::make_shared<SlowGpus>();
+  const auto none = ListGpus(gpus, std::chrono::milliseconds(1));
+  CHECK(absl::IsDeadlineExceeded(none.status()));
+  CHECK(Has(CheckGpus(none, Daemon()), Verdict::kFail, "gpus", "within 1 ms"));
+  gpus->Let();
+  const auto ready = std::make_shared<SlowGpus>();
+  ready->Let();
+  CHECK(ListGpus(ready, std::chrono::minutes(1))->size() == 1);
+}
+
+TEST_CASE("A pool whose device has failed is a failure, with what it failed of") {
+  v1::ListPoolsResponse pools;
+  pools.add_pools()->mutable_layout()->mutable_spec()->set_name("well");
+  CHECK(CheckPools(pools).empty());
+  v1::PoolStatus& failed = *pools.add_pools();
+  failed.mutable_layout()->mutable_spec()->set_name("p");
+  failed.set_failure("cuMemcpyAsync: lost");
+  CHECK(CheckPools(pools).size() == 1);
+  CHECK(Has(CheckPools(pools), Verdict::kFail, "pool", "p: cuMemcpyAsync: lost"));
+}
+
+TEST_CASE("A daemon that starts is a warning, with what it waits for") {
+  v1::GetDaemonResponse daemon = Daemon();
+  daemon.set_starting(true);
+  daemon.add_warnings("the start waits for pool p: no room");
+  const std::vector<Finding> findings = CheckDaemon(daemon, KVPOOL_VERSION);
+  CHECK(Has(findings, Verdict::kWarn, "state", "starting"));
+  CHECK(Has(findings, Verdict::kWarn, "warning", "pool p: no room"));
 }
 
 TEST_CASE("Pids are read as a process's status lists them") {

@@ -47,12 +47,14 @@ struct Machine {
   test::FakeDevice host;
   std::vector<std::string> tested;  // UUIDs, in order.
   absl::Status test_result;
-  DeviceTable devices{host, MakeGpus(FAKECUDA_LIBRARY), [this](Device& gpu) {
+  TimePoint now{std::chrono::hours(1)};
+  DeviceTable devices{host, MakeGpus(FAKECUDA_LIBRARY),
+                      [this](Device& gpu) {
                         tested.push_back(gpu.info().uuid);
                         return test_result;
-                      }};
+                      },
+                      [this] { return now; }};
   NoObserver observer;
-  TimePoint now{std::chrono::hours(1)};
   PoolRegistry registry{
       {.limits = LedgerLimits{}, .clock = [this] { return now; }}, devices, observer};
 };
@@ -119,11 +121,31 @@ TEST_CASE("a GPU that fails its test is warned of, and serves") {
   CHECK(machine.devices.warnings() == std::vector<std::string>{"workers cannot map it"});
 }
 
-TEST_CASE("GPUs are listed beside the host once they were looked for") {
+TEST_CASE("a GPU that failed its test is tested again when a pool asks for it later") {
+  Machine machine;
+  machine.test_result = absl::FailedPreconditionError("not yet");
+  REQUIRE(machine.registry.Plan(MakeSpec({"cuda:0"})).ok());
+  machine.test_result = absl::OkStatus();
+  machine.now += DeviceTable::kTestInterval - std::chrono::nanoseconds(1);
+  REQUIRE(machine.registry.Plan(MakeSpec({"cuda:0"})).ok());
+  CHECK(machine.tested.size() == 1);
+  CHECK(machine.devices.warnings() == std::vector<std::string>{"not yet"});
+  machine.now += std::chrono::nanoseconds(1);
+  REQUIRE(machine.registry.Plan(MakeSpec({"cuda:0"})).ok());
+  CHECK(machine.tested.size() == 2);
+  CHECK(machine.devices.warnings().empty());
+  machine.now += DeviceTable::kTestInterval;
+  REQUIRE(machine.registry.Plan(MakeSpec({"cuda:0"})).ok());
+  CHECK(machine.tested.size() == 2);
+}
+
+TEST_CASE("GPUs are listed beside the host once a pool asked for one") {
   Machine machine;
   fakecuda_set("FAKECUDA_DEVICES", "3");
   CHECK(machine.devices.List().size() == 1);
-  machine.devices.Discover();
+  REQUIRE(machine.registry.Plan(MakeSpec({"host"})).ok());
+  CHECK(fakecuda_calls("cuInit") == 0);
+  REQUIRE(machine.registry.Plan(MakeSpec({"cuda:1"})).ok());
   const std::vector<DeviceInfo> devices = machine.devices.List();
   REQUIRE(devices.size() == 4);
   CHECK(devices[0].kind == DeviceKind::kHost);
@@ -175,6 +197,21 @@ TEST_CASE("a size by utilization is of the GPU's memory") {
   CHECK(half->shard_bytes > memory->total_bytes / 4);
 }
 
+TEST_CASE("a utilization that leaves no room says of which GPU, and what there is of it") {
+  Machine machine;
+  PoolSpec spec = MakeSpec({"cuda:0"});
+  spec.num_blocks.reset();
+  spec.memory_utilization = 0.5;
+  spec.reserve_bytes = 1U << 30;
+  const absl::Status status = machine.registry.Plan(spec).status();
+  CHECK(absl::IsResourceExhausted(status));
+  for (const char* part : {"memory_utilization is 0.5 of 268435456 bytes of cuda:GPU-", "are free",
+                           "1073741824 are kept in reserve", "no block fits in 0 bytes"}) {
+    CAPTURE(part, status);
+    CHECK(absl::StrContains(status.message(), part));
+  }
+}
+
 TEST_CASE("blocks of a process that is gone are its own for a moment longer on a GPU") {
   Machine machine;
   const auto served = machine.registry.Create(MakeSpec({"cuda:0"}));
@@ -213,6 +250,9 @@ TEST_CASE("a pool whose GPU has failed refuses, and says of what; others go on")
   const absl::Status health = pool.memory().health();
   CHECK(absl::StrContains(health.message(), "cuStreamSynchronize"));
   CHECK(AllocAll(pool) == health);
+  REQUIRE(machine.devices.warnings().size() == 1);
+  CHECK(absl::StrContains(machine.devices.warnings()[0], "a GPU has failed"));
+  CHECK(absl::StrContains(machine.devices.warnings()[0], "cuStreamSynchronize"));
   OpenSessionCall second = OpenCall();
   second.id = SessionId{.bytes = {2}};
   CHECK(pool.OpenSession(second).status() == health);
@@ -230,11 +270,10 @@ TEST_CASE("without a driver a pool on a GPU is refused and one on the host is ma
   PoolRegistry registry(
       {.limits = LedgerLimits{}, .clock = [] { return std::chrono::steady_clock::now(); }}, devices,
       observer);
-  devices.Discover();
-  CHECK(devices.List().size() == 1);
   const absl::Status status = registry.Create(MakeSpec({"cuda:0"})).status();
   CHECK(absl::IsFailedPrecondition(status));
   CHECK(absl::StrContains(status.message(), "no CUDA driver"));
+  CHECK(devices.List().size() == 1);
   CHECK(registry.Create(MakeSpec({"host"})).ok());
 }
 

@@ -144,6 +144,8 @@ TEST_CASE("A process that dies of a signal, whatever the daemon blocks, is said 
 TEST_CASE("A process that ends in another way is said to have, whatever it says") {
   SelfTest test;
   CheckFailed(test, test.RunScript("exit 1"), {"ended with exit code 1;"});
+  // As a driver may end it that gives up.
+  CheckFailed(test, test.RunScript("exit 0"), {"ended with exit code 0;"});
   CheckFailed(test, test.RunScript("echo one\necho two\nexit 77"),
               {"ended with exit code 77: one;"});
   CheckFailed(test, test.RunScript("printf 'a\\377\\n'\nexit 1"), {"could not: a\\xff;"});

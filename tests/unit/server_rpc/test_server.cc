@@ -78,6 +78,7 @@ TestServer::TestServer(const TestServerOptions& options)
                  .processes = *processes_,
                  .workers = long_calls_,
                  .creation = creation_,
+                 .gpus = creation_,
                  .call_memory = call_memory_,
                  .limits = options.limits,
                  .max_message_bytes = 4U << 20,
@@ -86,7 +87,7 @@ TestServer::TestServer(const TestServerOptions& options)
                  .start_time = std::chrono::system_clock::now(),
                  .clock = [this] { return TimePoint(Duration(now_.load())); },
                  .trace = options.trace,
-                 .warnings = {"a warning"},
+                 .warnings = [] { return std::vector<std::string>{"a warning"}; },
                  .devices = devices_,
                  .drain =
                      [this](std::optional<Duration> deadline, absl::AnyInvocable<void()> done) {
