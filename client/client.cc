@@ -140,7 +140,7 @@ absl::StatusOr<std::unique_ptr<Session>> Client::OpenSession(SessionOptions opti
   KVPOOL_RETURN_IF_ERROR(CheckTexts(options));
   const v1::OpenSessionRequest request = MakeRequest(options);
   v1::OpenSessionResponse response;
-  Cancellation cancellation;
+  Cancellation cancellation(core_->runtime);
   const TimePoint start = core_->retrier.now();
   bool is_absent = false;
   // It has no key, and may yet be repeated: a session whose answer was lost ends by its ttl.

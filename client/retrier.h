@@ -18,8 +18,9 @@ namespace kvpool::client {
 class Retrier {
  public:
   // An unset `clock` is steady_clock; an unset `sleep` waits, but no longer than until the call
-  // is cancelled.
-  Retrier(const RetryPolicy& policy, Clock clock, std::function<void(Duration)> sleep);
+  // is cancelled. `seed` is what the pauses' random parts come from.
+  Retrier(const RetryPolicy& policy, Clock clock, std::function<void(Duration)> sleep,
+          uint64_t seed);
 
   // Runs `attempt`, each time with the time that it may take, until it returns what another
   // attempt would not change, `may_go_on` says no, or the policy's time is over; returns the
