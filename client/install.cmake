@@ -31,9 +31,9 @@ install(FILES ${CMAKE_CURRENT_SOURCE_DIR}/kvpoolConfig.cmake
 # The public headers, as "kvpool/client/client.h": in the tree they include each other from its
 # root, which would be too common a place in another project.
 set(kvpool_public_headers
-  client/block_lease.h client/call_options.h client/cancellation.h client/client.h client/mapping.h
-  client/options.h
-  client/owned_fd.h client/prefix.h client/runtime.h client/session.h client/side_tensor.h client/transport.h
+  client/block_lease.h client/call_options.h client/cancellation.h client/client.h
+  client/kept_session.h client/mapped_session.h client/mapping.h client/options.h client/owned_fd.h
+  client/prefix.h client/runtime.h client/session.h client/side_tensor.h client/transport.h
   client/visible_gpus.h
   core/clock.h core/error.h core/ids.h core/mutex.h
   core/device/mapped_region.h

@@ -38,12 +38,20 @@ absl::Status Retrier::Run(const RetryPolicy& policy, Duration wait, Cancellation
     const Duration pause = Jittered(backoff);
     backoff = std::min(2 * backoff, policy.max_backoff);
     if (clock_() + pause >= end || !may_go_on()) return status;
-    if (sleep_) {
-      sleep_(pause);
-    } else {
-      cancellation.WaitFor(pause);
-    }
+    Wait(pause, cancellation);
     if (!may_go_on()) return status;
+  }
+}
+
+void Retrier::Pause(Duration backoff, Cancellation& cancellation) {
+  Wait(Jittered(backoff), cancellation);
+}
+
+void Retrier::Wait(Duration pause, Cancellation& cancellation) const {
+  if (sleep_) {
+    sleep_(pause);
+  } else {
+    cancellation.WaitFor(pause);
   }
 }
 

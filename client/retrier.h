@@ -34,11 +34,15 @@ class Retrier {
                    absl::FunctionRef<bool()> may_go_on,
                    absl::FunctionRef<absl::Status(Duration timeout)> attempt);
 
+  // Waits for `backoff`, shortened by a random part of up to a half, or until cancelled.
+  void Pause(Duration backoff, Cancellation& cancellation);
+
   const RetryPolicy& policy() const { return policy_; }
   TimePoint now() const { return clock_(); }
 
  private:
   Duration Jittered(Duration pause);
+  void Wait(Duration pause, Cancellation& cancellation) const;
 
   const RetryPolicy policy_;
   const Clock clock_;

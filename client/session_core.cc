@@ -53,8 +53,9 @@ SessionCore::SessionCore(std::shared_ptr<ClientCore> client, OpenedSession opene
           },
           [this](const absl::Status& how) { OnStreamEnd(how); }, client_->runtime) {}
 
-absl::Status SessionCore::Attach() {
+absl::Status SessionCore::Attach(Cancellation& cancellation) {
   attachment_.Start(*client_->transport, opened_.id);
+  const Cancellation::Scope scope(cancellation, [this] { attachment_.Cancel(); });
   return attachment_.WaitUntilAttached(client_->options.retry.attempt_timeout);
 }
 
