@@ -1,6 +1,5 @@
 // Workers whose client library re-attaches by itself.
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -12,9 +11,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-#include "client/client.h"
-#include "core/error.h"
-#include "tests/integration/support/forwarding_transport.h"
 #include "tests/integration/support/node.h"
 #include "tests/support/catch.h"
 #include "tests/support/child_process.h"
@@ -26,8 +22,9 @@ namespace {
 // A process with kept sessions, as main.cc says.
 class KeptWorker {
  public:
-  KeptWorker(const std::string& socket, size_t session_count, const std::string& name)
-      : process_({.arguments = {KVPOOL_TEST_KEPT_WORKER, socket, absl::StrCat(session_count), name},
+  KeptWorker(const std::string& socket, size_t session_count, const std::string& name,
+             const std::vector<std::string>& ttl_s = {})
+      : process_({.arguments = Arguments(socket, session_count, name, ttl_s),
                   .environment = {},
                   .stderr_path = "",
                   .uid = std::nullopt}) {
@@ -47,6 +44,15 @@ class KeptWorker {
   }
 
  private:
+  static std::vector<std::string> Arguments(const std::string& socket, size_t session_count,
+                                            const std::string& name,
+                                            const std::vector<std::string>& ttl_s) {
+    std::vector<std::string> arguments = {KVPOOL_TEST_KEPT_WORKER, socket,
+                                          absl::StrCat(session_count), name};
+    arguments.insert(arguments.end(), ttl_s.begin(), ttl_s.end());
+    return arguments;
+  }
+
   ChildProcess process_;
 };
 
@@ -62,13 +68,19 @@ std::vector<std::unique_ptr<KeptWorker>> StartWorkers(const DaemonProcess& daemo
   return workers;
 }
 
+// How many sessions there are of each name, but for ended ones whose blocks are claimed still.
+std::map<std::string, int> CountSessions(RawClient& eyes) {
+  std::map<std::string, int> counts;
+  for (const v1::SessionStatus& session : Value(eyes.ListSessions("p"))) {
+    if (session.state() != v1::SessionStatus::STATE_CLAIMING) ++counts[session.client_name()];
+  }
+  return counts;
+}
+
 // Whether each worker has its one session, and nobody another.
 bool HaveOneEach(const DaemonProcess& daemon) {
   RawClient eyes(daemon.Connect(daemon.operator_socket()));
-  std::map<std::string, int> counts;
-  for (const v1::SessionStatus& session : Value(eyes.ListSessions("p"))) {
-    ++counts[session.client_name()];
-  }
+  const std::map<std::string, int> counts = CountSessions(eyes);
   return counts.size() == kProcesses * kSessions &&
          std::ranges::all_of(counts, [](const auto& entry) { return entry.second == 1; });
 }
@@ -125,7 +137,7 @@ TEST_CASE("A worker that was stopped for longer than the pings has a new session
   CHECK(absl::StartsWith(worker.Ask("held"), "error NOT_FOUND SESSION_UNKNOWN"));
   CHECK(worker.Ask("use") == "ok");
   CHECK(worker.Ask("changes") == "1 SESSION_UNKNOWN");
-  CHECK(Value(node.eyes().ListSessions("p")).size() == 1);
+  CHECK(CountSessions(node.eyes()) == std::map<std::string, int>{{"worker", 1}});
   // Letting go of the old one vouches that it writes no more.
   CHECK(node.Pool().quarantined_blocks() == 2);
   CHECK(worker.Ask("let-go") == "ok");
@@ -134,46 +146,22 @@ TEST_CASE("A worker that was stopped for longer than the pings has a new session
   node.CheckAllIsBack();
 }
 
-// Loses the answer to the next opening.
-class LosingTransport final : public ForwardingTransport {
- public:
-  using ForwardingTransport::ForwardingTransport;
-
-  absl::Status OpenSession(const v1::OpenSessionRequest& request, const client::CallContext& call,
-                           v1::OpenSessionResponse& response) override {
-    absl::Status status = ForwardingTransport::OpenSession(request, call, response);
-    return status.ok() && is_losing.exchange(false) ? absl::UnavailableError("lost") : status;
-  }
-
-  std::atomic<bool> is_losing = false;
-};
-
 TEST_CASE("A worker whose session an operator ends has one again, though an answer is lost") {
   Node node(/*num_blocks=*/8);
-  const auto transport = std::make_shared<LosingTransport>(node.daemon().worker_socket());
-  auto client = Value(
-      client::Client::Create({.socket = node.daemon().worker_socket(), .transport = transport}));
-  std::atomic<int> change_count = 0;
-  auto kept = Value(client.KeepSession(
-      {.session = {.pool = "p", .client_name = "kept", .ttl = std::chrono::seconds(1)},
-       .on_change = [&](const client::SessionChange&) { ++change_count; }}));
-  auto mapped = Value(kept->Current());
-  auto leases = Value(mapped->session().Alloc(4));
-  transport->is_losing = true;
-  REQUIRE(node.eyes()
-              .TerminateSession(mapped->session().id().ToString(), /*release_claims=*/false)
-              .ok());
-  CHECK(Eventually([&] { return !mapped->session().alive(); }));
-  leases.clear();
-  mapped = Value(kept->Current(std::chrono::seconds(60)));
-  CHECK(Value(mapped->session().Alloc(8)).size() == 8);
-  CHECK_FALSE(transport->is_losing);
-  CHECK(change_count == 1);
+  KeptWorker worker(node.daemon().worker_socket(), 1, "worker", {"1"});
+  REQUIRE(worker.Ask("hold") == "ok");
+  REQUIRE(worker.Ask("lose") == "ok");
+  const std::string id = Value(node.eyes().ListSessions("p")).at(0).session_id();
+  REQUIRE(node.eyes().TerminateSession(id, /*release_claims=*/false).ok());
+
+  CHECK(absl::StartsWith(worker.Ask("held"), "error NOT_FOUND SESSION_UNKNOWN"));
+  CHECK(worker.Ask("use") == "ok");
+  CHECK(worker.Ask("changes") == "1 SESSION_UNKNOWN");
   // What was opened for nobody ends by its ttl.
-  CHECK(Eventually([&] { return Value(node.eyes().ListSessions("p")).size() == 1; }));
-  mapped.reset();
-  CHECK(kept->Close().ok());
-  kept.reset();
+  CHECK(Eventually([&] { return CountSessions(node.eyes())["worker"] == 1; }));
+  CHECK(worker.Ask("let-go") == "ok");
+  CHECK(node.BecomeFree(8));
+  CHECK(worker.Leave() == 0);
   node.CheckAllIsBack();
 }
 
