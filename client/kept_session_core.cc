@@ -13,8 +13,8 @@
 namespace kvpool::client {
 namespace {
 
-// With what gRPC needs to connect anew (a second), every worker of a node is back within two
-// seconds of its daemon. Nobody is there to be harmed by four attempts a second.
+// With what gRPC needs to connect anew, which is about as long, every worker of a node is back well
+// within two seconds of its daemon. Nobody is harmed by four attempts a second.
 constexpr Duration kMaxPause = std::chrono::milliseconds(250);
 // A daemon opens its socket to others than its own user just after it has made it.
 constexpr Duration kDenialPatience = std::chrono::seconds(1);
