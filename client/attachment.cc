@@ -1,29 +1,32 @@
 #include "client/attachment.h"
 
-#include <chrono>
 #include <utility>
 
 namespace kvpool::client {
 
-Attachment::Attachment(OnNotice on_notice, OnEnd on_end)
-    : on_notice_(std::move(on_notice)), on_end_(std::move(on_end)) {}
+Attachment::Attachment(OnNotice on_notice, OnEnd on_end, Runtime& runtime)
+    : on_notice_(std::move(on_notice)),
+      on_end_(std::move(on_end)),
+      runtime_(runtime),
+      cancellation_(runtime),
+      changed_(runtime.MakeCondition()) {}
 
 Attachment::~Attachment() {
   Cancel();
-  if (thread_.joinable()) thread_.join();
+  if (thread_ != nullptr) Join();
 }
 
 void Attachment::Start(Transport& transport, const SessionId& session) {
-  thread_ = std::jthread([this, &transport, session] { Run(transport, session); });
+  thread_ = runtime_.StartThread([this, &transport, session] { Run(transport, session); });
 }
 
 absl::Status Attachment::WaitUntilAttached(Duration timeout) {
-  const TimePoint end = std::chrono::steady_clock::now() + timeout;
   const MutexLock lock(mutex_);
   while (!is_attached_ && !has_ended_) {
-    if (changed_.wait_until(mutex_, end) == std::cv_status::timeout) {
+    if (timeout <= Duration::zero()) {
       return absl::DeadlineExceededError("the daemon does not attach the session");
     }
+    timeout = changed_->WaitFor(mutex_, timeout);
   }
   return is_attached_ ? absl::OkStatus() : end_;
 }
@@ -35,7 +38,10 @@ bool Attachment::has_ended() {
 
 void Attachment::Cancel() { cancellation_.Cancel(); }
 
-void Attachment::Join() { thread_.join(); }
+void Attachment::Join() {
+  thread_->Join();
+  thread_.reset();
+}
 
 void Attachment::Run(Transport& transport, const SessionId& session) {
   v1::KeepAliveRequest request;
@@ -48,14 +54,14 @@ void Attachment::Run(Transport& transport, const SessionId& session) {
         }
         const MutexLock lock(mutex_);
         is_attached_ = true;
-        changed_.notify_all();
+        changed_->NotifyAll();
       });
   if (status.ok()) status = absl::UnavailableError("the daemon ended the session's stream");
   {
     const MutexLock lock(mutex_);
     has_ended_ = true;
     end_ = status;
-    changed_.notify_all();
+    changed_->NotifyAll();
     if (!is_attached_) return;
   }
   on_end_(status);

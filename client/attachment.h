@@ -1,14 +1,13 @@
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "absl/status/status.h"
 
 #include "client/cancellation.h"
+#include "client/runtime.h"
 #include "client/transport.h"
 #include "core/ids.h"
 #include "core/mutex.h"
@@ -23,7 +22,7 @@ class Attachment {
   using OnNotice = std::function<void(const v1::Notice&)>;
   using OnEnd = std::function<void(const absl::Status&)>;
 
-  Attachment(OnNotice on_notice, OnEnd on_end);
+  Attachment(OnNotice on_notice, OnEnd on_end, Runtime& runtime);
 
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
@@ -48,15 +47,16 @@ class Attachment {
 
   const OnNotice on_notice_;
   const OnEnd on_end_;
+  Runtime& runtime_;
   Cancellation cancellation_;
 
   Mutex mutex_;
-  std::condition_variable_any changed_;
+  const std::unique_ptr<Runtime::Condition> changed_;
   bool is_attached_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
 
-  std::jthread thread_;  // Last: it uses all the others. Set by Start.
+  std::unique_ptr<Runtime::Thread> thread_;  // Set from Start until it is joined.
 };
 
 }  // namespace kvpool::client

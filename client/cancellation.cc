@@ -1,6 +1,5 @@
 #include "client/cancellation.h"
 
-#include <chrono>
 #include <utility>
 
 namespace kvpool::client {
@@ -23,7 +22,7 @@ void Cancellation::Cancel() {
   is_cancelled_ = true;
   // Under the mutex, so that no callback runs on after its scope's end.
   for (const auto& callback : callbacks_) callback();
-  cancelled_changed_.notify_all();
+  cancelled_changed_->NotifyAll();
 }
 
 bool Cancellation::is_cancelled() const {
@@ -32,10 +31,9 @@ bool Cancellation::is_cancelled() const {
 }
 
 void Cancellation::WaitFor(Duration duration) {
-  const TimePoint end = std::chrono::steady_clock::now() + duration;
   const MutexLock lock(mutex_);
-  while (!is_cancelled_) {
-    if (cancelled_changed_.wait_until(mutex_, end) == std::cv_status::timeout) return;
+  while (!is_cancelled_ && duration > Duration::zero()) {
+    duration = cancelled_changed_->WaitFor(mutex_, duration);
   }
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <list>
+#include <memory>
 
+#include "client/runtime.h"
 #include "core/ids.h"
 #include "core/mutex.h"
 
@@ -27,6 +28,9 @@ class Cancellation {
     std::list<std::function<void()>>::iterator entry_;
   };
 
+  explicit Cancellation(Runtime& runtime = ProcessRuntime())
+      : cancelled_changed_(runtime.MakeCondition()) {}
+
   void Cancel();
   bool is_cancelled() const;
 
@@ -35,7 +39,7 @@ class Cancellation {
 
  private:
   mutable Mutex mutex_;
-  std::condition_variable_any cancelled_changed_;
+  const std::unique_ptr<Runtime::Condition> cancelled_changed_;
   bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   std::list<std::function<void()>> callbacks_ ABSL_GUARDED_BY(mutex_);
 };

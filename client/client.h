@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "client/kept_session.h"
 #include "client/options.h"
 #include "client/session.h"
 
@@ -42,6 +43,10 @@ class Client {
   // DEVICE; RESOURCE_EXHAUSTED, LIMIT or GUARANTEE; PERMISSION_DENIED; UNAVAILABLE, no daemon or
   // DRAINING; INTERNAL, an answer that makes no sense.
   absl::StatusOr<std::unique_ptr<Session>> OpenSession(SessionOptions options);
+
+  // Opens and maps a session, and another one whenever it is lost. Errors: as OpenSession and, of
+  // the mapping, Session::Map; INVALID_ARGUMENT, a session that joins.
+  absl::StatusOr<std::unique_ptr<KeptSession>> KeepSession(KeptSessionOptions options);
 
  private:
   explicit Client(std::shared_ptr<ClientCore> core) : core_(std::move(core)) {}

@@ -4,8 +4,11 @@
 
 namespace kvpool::client {
 
-EventReleaser::EventReleaser(Await await, OnFailure on_failure)
-    : await_(std::move(await)), on_failure_(std::move(on_failure)) {}
+EventReleaser::EventReleaser(Await await, OnFailure on_failure, Runtime& runtime)
+    : await_(std::move(await)),
+      on_failure_(std::move(on_failure)),
+      runtime_(runtime),
+      changed_(runtime.MakeCondition()) {}
 
 EventReleaser::~EventReleaser() {
   Stop();
@@ -17,10 +20,10 @@ void EventReleaser::Add(Event event, std::vector<BlockLease> leases) {
   // In the session's time they end by its releaser, after it by nothing.
   if (stop_.stop_requested()) return;
   pending_.push_back({.event = std::move(event), .leases = std::move(leases)});
-  if (!thread_.joinable()) {
-    thread_ = std::jthread([this] { Run(); });
+  if (thread_ == nullptr) {
+    thread_ = runtime_.StartThread([this] { Run(); });
   }
-  changed_.notify_all();
+  changed_->NotifyAll();
 }
 
 void EventReleaser::Stop() {
@@ -29,16 +32,16 @@ void EventReleaser::Stop() {
     const MutexLock lock(mutex_);
     if (!stop_.request_stop()) return;
   }
-  changed_.notify_all();
+  changed_->NotifyAll();
 }
 
 void EventReleaser::Join() {
-  std::jthread thread;
+  std::unique_ptr<Runtime::Thread> thread;
   {
     const MutexLock lock(mutex_);
     thread = std::move(thread_);
   }
-  if (thread.joinable()) thread.join();
+  if (thread != nullptr) thread->Join();
   // Leases end without the mutex.
   std::deque<Entry> pending;
   std::vector<Entry> kept;
@@ -53,7 +56,7 @@ void EventReleaser::Run() {
     Entry entry;
     {
       const MutexLock lock(mutex_);
-      while (pending_.empty() && !stop.stop_requested()) changed_.wait(mutex_);
+      while (pending_.empty() && !stop.stop_requested()) changed_->Wait(mutex_);
       if (stop.stop_requested()) return;
       entry = std::move(pending_.front());
       pending_.pop_front();

@@ -1,18 +1,18 @@
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <span>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 
 #include "client/block_lease.h"
+#include "client/runtime.h"
 #include "core/ids.h"
 #include "core/mutex.h"
 
@@ -34,7 +34,7 @@ class EventReleaser {
   using OnFailure = std::function<void(std::span<const BlockRef>, const absl::Status&)>;
 
   // Starts no thread yet.
-  EventReleaser(Await await, OnFailure on_failure);
+  EventReleaser(Await await, OnFailure on_failure, Runtime& runtime);
 
   EventReleaser(const EventReleaser&) = delete;
   EventReleaser& operator=(const EventReleaser&) = delete;
@@ -63,13 +63,15 @@ class EventReleaser {
 
   const Await await_;
   const OnFailure on_failure_;
+  Runtime& runtime_;
   std::stop_source stop_;
 
   Mutex mutex_;
-  std::condition_variable_any changed_;
+  const std::unique_ptr<Runtime::Condition> changed_;
   std::deque<Entry> pending_ ABSL_GUARDED_BY(mutex_);
   std::vector<Entry> kept_ ABSL_GUARDED_BY(mutex_);  // Their events failed.
-  std::jthread thread_ ABSL_GUARDED_BY(mutex_);      // Started by the first Add.
+  // Started by the first Add.
+  std::unique_ptr<Runtime::Thread> thread_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace kvpool::client

@@ -22,7 +22,8 @@ namespace {
 using Stub = v1::BlockService::StubInterface;
 
 constexpr int kReconnectBackoffMs = 100;
-constexpr int kMaxReconnectBackoffMs = 1000;
+// Few are harmed by four attempts a second, and workers come back soon after their daemon.
+constexpr int kMaxReconnectBackoffMs = 250;
 // What a daemon that is there needs to greet a connection.
 constexpr std::chrono::milliseconds kReconnectPatience(100);
 // An Alloc of 65,536 blocks answers with 1 MiB at most: 5 bytes an id, 10 a generation.

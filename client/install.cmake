@@ -4,8 +4,8 @@ include(CMakePackageConfigHelpers)
 
 # All that a program that links the client links.
 set(kvpool_installed
-  kvpool_client kvpool_client_rpc kvpool_proto_convert kvpool_proto kvpool_device kvpool_layout
-  kvpool_core_base)
+  kvpool_client kvpool_client_rpc kvpool_client_runtime kvpool_proto_convert kvpool_proto
+  kvpool_device kvpool_layout kvpool_core_base)
 # kvpool_gpus, which is another name for the backend where there is one.
 if(KVPOOL_CUDA)
   list(APPEND kvpool_installed kvpool_cuda)
@@ -31,9 +31,9 @@ install(FILES ${CMAKE_CURRENT_SOURCE_DIR}/kvpoolConfig.cmake
 # The public headers, as "kvpool/client/client.h": in the tree they include each other from its
 # root, which would be too common a place in another project.
 set(kvpool_public_headers
-  client/block_lease.h client/call_options.h client/cancellation.h client/client.h client/mapping.h
-  client/options.h
-  client/owned_fd.h client/prefix.h client/session.h client/side_tensor.h client/transport.h
+  client/block_lease.h client/call_options.h client/cancellation.h client/client.h
+  client/kept_session.h client/mapped_session.h client/mapping.h client/options.h client/owned_fd.h
+  client/prefix.h client/runtime.h client/session.h client/side_tensor.h client/transport.h
   client/visible_gpus.h
   core/clock.h core/error.h core/ids.h core/mutex.h
   core/device/mapped_region.h

@@ -20,6 +20,7 @@ class GpuImporter;
 
 namespace kvpool::client {
 
+class Runtime;
 class Transport;
 
 // How often and how long a call is tried. A call that the API lets be repeated (by its
@@ -53,9 +54,11 @@ struct ClientOptions {
   Duration ping_timeout = std::chrono::seconds(10);
 
   // Seams for simulation. (Braces, here and below, let designated initialisers leave them out.)
-  // Unset: steady_clock, a plain sleep, gRPC to `socket`, and this process's GPUs.
+  // Unset: steady_clock, a wait of the runtime's, this process's threads and chance, gRPC to
+  // `socket`, and this process's GPUs.
   Clock clock{};
   std::function<void(Duration)> sleep{};
+  Runtime* runtime = nullptr;  // Outlives them, too.
   std::shared_ptr<Transport> transport{};
   GpuImporter* gpus = nullptr;  // Outlives the client, its sessions and their mappings.
 };

@@ -23,15 +23,18 @@ bool NamesEntry(const absl::Status& status) {
 
 }  // namespace
 
-Releaser::Releaser(size_t max_batch, Send send, OnFailure on_failure)
-    : max_batch_(max_batch), send_(std::move(send)), on_failure_(std::move(on_failure)) {
+Releaser::Releaser(size_t max_batch, Send send, OnFailure on_failure, Runtime& runtime)
+    : max_batch_(max_batch),
+      send_(std::move(send)),
+      on_failure_(std::move(on_failure)),
+      changed_(runtime.MakeCondition()) {
   KVPOOL_CHECK(max_batch > 0);
-  thread_ = std::jthread([this] { Run(); });
+  thread_ = runtime.StartThread([this] { Run(); });
 }
 
 Releaser::~Releaser() {
   Stop();
-  if (thread_.joinable()) thread_.join();
+  if (thread_ != nullptr) Join();
 }
 
 void Releaser::Add(BlockRef ref) {
@@ -39,13 +42,13 @@ void Releaser::Add(BlockRef ref) {
   if (is_stopped_) return;
   pending_.push_back(ref);
   ++added_count_;
-  changed_.notify_all();
+  changed_->NotifyAll();
 }
 
 void Releaser::Wait() {
   const MutexLock lock(mutex_);
   const uint64_t target = added_count_;
-  while (answered_count_ < target && !is_stopped_) changed_.wait(mutex_);
+  while (answered_count_ < target && !is_stopped_) changed_->Wait(mutex_);
 }
 
 absl::Status Releaser::Flush() {
@@ -58,17 +61,20 @@ void Releaser::Stop() {
   const MutexLock lock(mutex_);
   is_stopped_ = true;
   pending_.clear();
-  changed_.notify_all();
+  changed_->NotifyAll();
 }
 
-void Releaser::Join() { thread_.join(); }
+void Releaser::Join() {
+  thread_->Join();
+  thread_.reset();
+}
 
 void Releaser::Run() {
   while (true) {
     std::vector<BlockRef> batch;
     {
       const MutexLock lock(mutex_);
-      while (pending_.empty() && !is_stopped_) changed_.wait(mutex_);
+      while (pending_.empty() && !is_stopped_) changed_->Wait(mutex_);
       if (is_stopped_) return;
       const size_t count = std::min(pending_.size(), max_batch_);
       const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(count);
@@ -79,7 +85,7 @@ void Releaser::Run() {
     SendBatch(std::move(batch));
     const MutexLock lock(mutex_);
     answered_count_ += count;
-    changed_.notify_all();
+    changed_->NotifyAll();
   }
 }
 

@@ -1,15 +1,15 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 
+#include "client/runtime.h"
 #include "core/ids.h"
 #include "core/mutex.h"
 
@@ -25,7 +25,7 @@ class Releaser {
   using OnFailure = std::function<void(std::span<const BlockRef>, const absl::Status&)>;
 
   // Sends at most `max_batch` at once. Requires max_batch > 0.
-  Releaser(size_t max_batch, Send send, OnFailure on_failure);
+  Releaser(size_t max_batch, Send send, OnFailure on_failure, Runtime& runtime);
 
   Releaser(const Releaser&) = delete;
   Releaser& operator=(const Releaser&) = delete;
@@ -56,14 +56,14 @@ class Releaser {
   const OnFailure on_failure_;
 
   Mutex mutex_;
-  std::condition_variable_any changed_;
+  const std::unique_ptr<Runtime::Condition> changed_;
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<BlockRef> pending_ ABSL_GUARDED_BY(mutex_);
   uint64_t added_count_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t answered_count_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status first_failure_ ABSL_GUARDED_BY(mutex_);
 
-  std::jthread thread_;  // Last: it uses all the others.
+  std::unique_ptr<Runtime::Thread> thread_;  // Null once it is joined.
 };
 
 }  // namespace kvpool::client

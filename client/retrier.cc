@@ -14,11 +14,12 @@ bool IsWorthRetrying(const absl::Status& status) {
   return absl::IsUnavailable(status) && GetErrorDetail(status).reason != Reason::kDraining;
 }
 
-Retrier::Retrier(const RetryPolicy& policy, Clock clock, std::function<void(Duration)> sleep)
+Retrier::Retrier(const RetryPolicy& policy, Clock clock, std::function<void(Duration)> sleep,
+                 uint64_t seed)
     : policy_(policy),
       clock_(clock ? std::move(clock) : Clock([] { return std::chrono::steady_clock::now(); })),
       sleep_(std::move(sleep)),
-      random_(std::random_device()()) {}
+      random_(static_cast<std::minstd_rand::result_type>(seed)) {}
 
 absl::Status Retrier::Run(Duration wait, Cancellation& cancellation,
                           absl::FunctionRef<bool()> may_go_on,
@@ -37,12 +38,20 @@ absl::Status Retrier::Run(const RetryPolicy& policy, Duration wait, Cancellation
     const Duration pause = Jittered(backoff);
     backoff = std::min(2 * backoff, policy.max_backoff);
     if (clock_() + pause >= end || !may_go_on()) return status;
-    if (sleep_) {
-      sleep_(pause);
-    } else {
-      cancellation.WaitFor(pause);
-    }
+    Wait(pause, cancellation);
     if (!may_go_on()) return status;
+  }
+}
+
+void Retrier::Pause(Duration backoff, Cancellation& cancellation) {
+  Wait(Jittered(backoff), cancellation);
+}
+
+void Retrier::Wait(Duration pause, Cancellation& cancellation) const {
+  if (sleep_) {
+    sleep_(pause);
+  } else {
+    cancellation.WaitFor(pause);
   }
 }
 

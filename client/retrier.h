@@ -18,8 +18,9 @@ namespace kvpool::client {
 class Retrier {
  public:
   // An unset `clock` is steady_clock; an unset `sleep` waits, but no longer than until the call
-  // is cancelled.
-  Retrier(const RetryPolicy& policy, Clock clock, std::function<void(Duration)> sleep);
+  // is cancelled. `seed` is what the pauses' random parts come from.
+  Retrier(const RetryPolicy& policy, Clock clock, std::function<void(Duration)> sleep,
+          uint64_t seed);
 
   // Runs `attempt`, each time with the time that it may take, until it returns what another
   // attempt would not change, `may_go_on` says no, or the policy's time is over; returns the
@@ -33,11 +34,15 @@ class Retrier {
                    absl::FunctionRef<bool()> may_go_on,
                    absl::FunctionRef<absl::Status(Duration timeout)> attempt);
 
+  // Waits for `backoff`, shortened by a random part of up to a half, or until cancelled.
+  void Pause(Duration backoff, Cancellation& cancellation);
+
   const RetryPolicy& policy() const { return policy_; }
   TimePoint now() const { return clock_(); }
 
  private:
   Duration Jittered(Duration pause);
+  void Wait(Duration pause, Cancellation& cancellation) const;
 
   const RetryPolicy policy_;
   const Clock clock_;

@@ -25,10 +25,10 @@ class SessionCore;
 // A session in a pool: what this process holds its blocks by. Two threads of its own keep it
 // attached and give back what ended leases held, and a third waits for events, once there are any.
 //
-// Once it has ended (alive() says so), every call is NOT_FOUND, SESSION_UNKNOWN: open a new one;
-// what was computed in its blocks since is void. Every call's common errors are those of
-// BlockService in block.proto. Calls are tried again as RetryPolicy says, and have one effect.
-// Thread-safe, but for destruction.
+// Once it has ended (alive() says so), every call is NOT_FOUND, SESSION_UNKNOWN: open a new one
+// (Client::KeepSession does by itself); what was computed in its blocks since is void. Every call's
+// common errors are those of BlockService in block.proto. Calls are tried again as RetryPolicy
+// says, and have one effect. Thread-safe, but for destruction.
 class Session {
  public:
   Session(const Session&) = delete;
@@ -149,7 +149,7 @@ class Session {
   const Limits& limits() const;
 
  private:
-  friend class Client;
+  friend class SessionOpener;
   explicit Session(std::shared_ptr<SessionCore> core);
 
   // The blocks that `leases` name, for AllocOptions::release.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
-#include <random>
 #include <string>
 #include <utility>
 
@@ -14,12 +13,6 @@
 
 namespace kvpool::client {
 namespace {
-
-// A random start, so that a key never meets one of another process or time.
-uint64_t RandomKey() {
-  std::random_device random;
-  return (uint64_t{random()} << 32) | random();
-}
 
 absl::Status EndedError(absl::string_view why) {
   return MakeError(absl::StatusCode::kNotFound, {.reason = Reason::kSessionUnknown}, why);
@@ -32,7 +25,9 @@ SessionCore::SessionCore(std::shared_ptr<ClientCore> client, OpenedSession opene
     : client_(std::move(client)),
       opened_(std::move(opened)),
       options_(std::move(options)),
-      next_key_(RandomKey()),
+      // A random start, so that a key never meets one of another process or time.
+      next_key_(client_->runtime.Random()),
+      cancellation_(client_->runtime),
       releaser_(
           std::max(opened_.limits.max_blocks_per_call, 1U),
           [this](std::span<const BlockRef> refs) {
@@ -42,22 +37,25 @@ SessionCore::SessionCore(std::shared_ptr<ClientCore> client, OpenedSession opene
           },
           [this](std::span<const BlockRef> refs, const absl::Status& why) {
             OnReleaseFailure(refs, why);
-          }),
+          },
+          client_->runtime),
       event_releaser_(
           [this](const EventReleaser::Event& event, std::stop_token stop) {
             return gpus().AwaitEvent(event.device_uuid, event.handle, std::move(stop));
           },
           [this](std::span<const BlockRef> refs, const absl::Status& why) {
             OnReleaseFailure(refs, why);
-          }),
+          },
+          client_->runtime),
       attachment_(
           [this](const v1::Notice& proto) {
             if (const std::optional<Notice> notice = NoticeFromProto(proto)) Notify(*notice);
           },
-          [this](const absl::Status& how) { OnStreamEnd(how); }) {}
+          [this](const absl::Status& how) { OnStreamEnd(how); }, client_->runtime) {}
 
-absl::Status SessionCore::Attach() {
+absl::Status SessionCore::Attach(Cancellation& cancellation) {
   attachment_.Start(*client_->transport, opened_.id);
+  const Cancellation::Scope scope(cancellation, [this] { attachment_.Cancel(); });
   return attachment_.WaitUntilAttached(client_->options.retry.attempt_timeout);
 }
 
@@ -77,7 +75,7 @@ absl::Status SessionCore::Close() {
   v1::CloseSessionResponse response;
   RetryPolicy policy = client_->retrier.policy();
   policy.attempt_timeout = policy.total_timeout = client_->options.close_timeout;
-  Cancellation cancellation;
+  Cancellation cancellation(client_->runtime);
   const absl::Status status = client_->retrier.Run(
       policy, Duration{}, cancellation,
       // Once the stream has ended, the session has too: what is left to do is to vouch, once.

@@ -45,8 +45,9 @@ class SessionCore {
   SessionCore& operator=(const SessionCore&) = delete;
   ~SessionCore() = default;
 
-  // Attaches the session and waits until it is. Called once, before anything else.
-  absl::Status Attach();
+  // Attaches the session and waits until it is, or `cancellation` ends that. Called once, before
+  // anything else.
+  absl::Status Attach(Cancellation& cancellation);
 
   // As Session::Close.
   absl::Status Close();

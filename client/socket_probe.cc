@@ -113,7 +113,11 @@ absl::Status WaitForDaemon(grpc::Channel& channel, const std::string& socket, Du
   // Who has not greeted gRPC all the while is not waited for again.
   const Duration left =
       std::max<Duration>(end - std::chrono::system_clock::now(), Duration::zero());
-  return ProbeSocket(socket, left);
+  if (absl::Status status = ProbeSocket(socket, left); !status.ok()) return status;
+  // It has come meanwhile. gRPC tries again in a while, and reads what comes of it only while
+  // somebody waits.
+  channel.WaitForConnected(end);
+  return absl::OkStatus();
 }
 
 }  // namespace kvpool::client

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <utility>
@@ -220,8 +221,11 @@ grpc::Status FakeBlockService::OpenSession(grpc::ServerContext* /*context*/,
   if (request->pool() != layout_.spec.name) {
     return Fail(absl::StatusCode::kNotFound, {}, absl::StrCat("no pool ", request->pool()));
   }
+  // No daemon gives an id that an earlier one gave.
+  static std::atomic<uint64_t> next_session{1};
   SessionId id;
-  id.bytes[0] = static_cast<uint8_t>(next_session_++);
+  const uint64_t number = next_session++;
+  std::memcpy(id.bytes.data(), &number, sizeof(number));
   sessions_[id.ToString()];
   response->set_session_id(id.ToString());
   *response->mutable_layout() = LayoutToProto(layout_);

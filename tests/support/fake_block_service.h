@@ -114,7 +114,6 @@ class FakeBlockService final
   std::vector<uint32_t> free_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> generations_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint32_t> counts_ ABSL_GUARDED_BY(mutex_);
-  uint64_t next_session_ ABSL_GUARDED_BY(mutex_) = 1;
   std::map<std::string, std::vector<uint64_t>> keys_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int> lost_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, grpc::Status> refused_ ABSL_GUARDED_BY(mutex_);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <thread>
@@ -38,6 +39,7 @@ struct Worker {
   std::unique_ptr<Session> session;
   std::vector<BlockLease> leases;
   std::unique_ptr<Mapping> mapping;
+  std::unique_ptr<KeptSession> kept;
 };
 
 void CheckInChild(Worker& worker, const std::string& socket) {
@@ -68,6 +70,9 @@ void CheckInChild(Worker& worker, const std::string& socket) {
   Expect(is_refused(session.Map().status()), "Map");
   Expect(is_refused(session.Close()), "Close");
   Expect(is_refused(worker.client.OpenSession({.pool = "p"}).status()), "OpenSession");
+  Expect(is_refused(worker.client.KeepSession({.session = {.pool = "p"}}).status()), "KeepSession");
+  Expect(is_refused(worker.kept->Current(std::chrono::hours(1)).status()), "Current");
+  Expect(is_refused(worker.kept->Close()), "Close of a kept session");
   Expect(is_refused(Client::Create({.socket = socket}).status()), "Create");
   Expect(is_refused(worker.leases[0].Release()), "Release");
   const BlockLease fork = worker.leases[1].Fork();
@@ -100,7 +105,9 @@ int Run(const std::string& socket) {
   auto session = client.OpenSession({.pool = "p"}).value();
   auto leases = session->Alloc(3).value();
   auto mapping = std::make_unique<Mapping>(session->Map().value());
-  Worker worker{std::move(client), std::move(session), std::move(leases), std::move(mapping)};
+  auto kept = client.KeepSession({.session = {.pool = "p"}}).value();
+  Worker worker{std::move(client), std::move(session), std::move(leases), std::move(mapping),
+                std::move(kept)};
 
   std::fflush(stdout);
   const pid_t child = fork();
@@ -121,6 +128,8 @@ int Run(const std::string& socket) {
   Expect(worker.session->Flush().ok(), "Flush");
   Expect(worker.session->alive(), "the session is not alive in the end");
   Expect(worker.session->Close().ok(), "Close");
+  Expect(worker.kept->Current().ok(), "Current");
+  Expect(worker.kept->Close().ok(), "Close of the kept session");
   std::puts(failures == 0 ? "ok" : "failed");
   return failures;
 }

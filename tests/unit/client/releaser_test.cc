@@ -52,7 +52,7 @@ TEST_CASE("References are given back in order, in batches no larger than may be"
         }
         return record.Sender()(refs);
       },
-      record.Teller());
+      record.Teller(), ProcessRuntime());
   releaser.Add(Ref(0));
   first_sent.wait();
   for (uint32_t block = 1; block < 10; ++block) releaser.Add(Ref(block));
@@ -80,7 +80,7 @@ TEST_CASE("One wrong entry keeps no other reference from being given back") {
         }
         return record.Sender()(refs);
       },
-      record.Teller());
+      record.Teller(), ProcessRuntime());
   for (uint32_t block = 0; block < 5; ++block) releaser.Add(Ref(block));
   all_added.count_down();
 
@@ -98,7 +98,7 @@ TEST_CASE("A batch that gets no answer is told of whole") {
   Releaser releaser(
       /*max_batch=*/100,
       [](std::span<const BlockRef> /*refs*/) { return absl::UnavailableError("gone"); },
-      record.Teller());
+      record.Teller(), ProcessRuntime());
   releaser.Add(Ref(1));
   CHECK(absl::IsUnavailable(releaser.Flush()));
   CHECK(record.failed == std::vector<BlockRef>{Ref(1)});
@@ -108,7 +108,7 @@ TEST_CASE("A refusal that names an entry beyond the batch fails the batch") {
   Record record;
   Releaser releaser(
       /*max_batch=*/100, [](std::span<const BlockRef> /*refs*/) { return NotHeld(7); },
-      record.Teller());
+      record.Teller(), ProcessRuntime());
   releaser.Add(Ref(1));
   CHECK_FALSE(releaser.Flush().ok());
   CHECK(record.failed == std::vector<BlockRef>{Ref(1)});
@@ -126,7 +126,7 @@ TEST_CASE("A stopped releaser sends nothing, tells nothing, and keeps nobody wai
         stopped.wait();
         return absl::UnavailableError("gone");
       },
-      record.Teller());
+      record.Teller(), ProcessRuntime());
   releaser.Add(Ref(1));
   releaser.Add(Ref(2));
   sending.wait();

@@ -21,7 +21,8 @@ class Simulation {
             [this](Duration pause) {
               pauses_.push_back(pause);
               now_ += pause;
-            }) {}
+            },
+            /*seed=*/1) {}
 
   // Runs a call whose attempts take `each` and end as `statuses` say, the last for ever.
   absl::Status Run(std::vector<absl::Status> statuses, Duration each = {}, Duration wait = {}) {
@@ -128,7 +129,7 @@ TEST_CASE("A pause ends when the call is cancelled") {
   Retrier retrier({.total_timeout = std::chrono::hours(2),
                    .initial_backoff = std::chrono::hours(1),
                    .max_backoff = std::chrono::hours(1)},
-                  nullptr, nullptr);
+                  nullptr, nullptr, /*seed=*/1);
   Cancellation cancellation;
   CHECK(retrier.Run(
             Duration{}, cancellation, [&] { return !cancellation.is_cancelled(); },
