@@ -20,8 +20,10 @@ struct AllocOptions {
   Duration wait{};
   // What the blocks then hold. kUnspecified: as the pool says.
   Fill fill = Fill::kUnspecified;
-  // Given back in the same step, so that they can serve this call and nobody else. Emptied where
-  // the call succeeds, untouched where it fails. Each must be the only fork of its reference.
+  // Given back in the same step, so that they can serve this call and nobody else. Untouched where
+  // the daemon refuses the call, else emptied: without an answer (UNAVAILABLE, DEADLINE_EXCEEDED,
+  // or the session ended meanwhile) the blocks may be others', and must not be written to. Each
+  // must be the only fork of its reference.
   std::span<BlockLease> release = {};
 };
 

@@ -8,6 +8,7 @@
 
 #include "client/convert.h"
 #include "client/leased_reference.h"
+#include "client/retrier.h"
 #include "client/session_core.h"
 #include "core/check.h"
 #include "core/error.h"
@@ -105,8 +106,9 @@ absl::StatusOr<std::vector<BlockLease>> Session::Alloc(uint32_t count,
 
   core_->releaser().Wait();
   v1::AllocResponse response;
-  KVPOOL_RETURN_IF_ERROR(core_->Call(&Transport::Alloc, request, response, wait));
-  for (BlockLease& lease : options.release) lease.reference_.reset();
+  const absl::Status status = core_->Call(&Transport::Alloc, request, response, wait);
+  EndReleased(options.release, status);
+  KVPOOL_RETURN_IF_ERROR(status);
   KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> refs,
                           BlocksFromProto(response.blocks(), layout().num_blocks));
   return MakeLeases(refs);
@@ -206,6 +208,13 @@ absl::StatusOr<std::vector<BlockRef>> Session::CheckRelease(
     refs.push_back(reference->ref());
   }
   return refs;
+}
+
+void Session::EndReleased(std::span<BlockLease> leases, const absl::Status& status) const {
+  // Without an answer the blocks may be others' by now, and giving them back once more could end
+  // another lease's reference. An ended session's calls say that it has ended, not how they did.
+  if (!status.ok() && !IsWorthRetrying(status) && core_->status().ok()) return;
+  for (BlockLease& lease : leases) lease.reference_.reset();
 }
 
 std::vector<BlockLease> Session::MakeLeases(std::span<const BlockRef> refs) const {

@@ -154,6 +154,9 @@ class Session {
 
   // The blocks that `leases` name, for AllocOptions::release.
   absl::StatusOr<std::vector<BlockRef>> CheckRelease(std::span<const BlockLease> leases) const;
+  // Empties the leases that a call was to give back and which ended with `status`, unless that says
+  // that it has not.
+  void EndReleased(std::span<BlockLease> leases, const absl::Status& status) const;
   // A lease on each, the daemon having counted a reference.
   std::vector<BlockLease> MakeLeases(std::span<const BlockRef> refs) const;
 

@@ -5,7 +5,6 @@
 
 #include "client/convert.h"
 #include "client/leased_reference.h"
-#include "client/retrier.h"
 #include "client/session.h"
 #include "client/session_core.h"
 #include "core/status_macros.h"
@@ -142,10 +141,7 @@ absl::Status Session::Done(std::span<BlockLease> leases) {
   KVPOOL_ASSIGN_OR_RETURN(const std::vector<BlockRef> refs, CheckRelease(leases));
   if (refs.empty()) return absl::OkStatus();
   absl::Status status = core_->DecRef(refs, /*done=*/true);
-  // Without an answer they may be given back, and once more could be another lease's reference.
-  if (status.ok() || IsWorthRetrying(status)) {
-    for (BlockLease& lease : leases) lease.reference_.reset();
-  }
+  EndReleased(leases, status);
   return status;
 }
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/error.h"
-#include "core/mutex.h"
 #include "core/status_macros.h"
 #include "server/rpc/admission.h"
 #include "server/rpc/call_entries.h"
@@ -109,19 +108,33 @@ absl::Status Respond(const absl::StatusOr<AllocAnswer>& answer, v1::AcquireRespo
   return absl::OkStatus();
 }
 
+// What of a call is left to withdraw.
+struct StartedAlloc {
+  std::shared_ptr<Pool> pool;
+  PendingId pending{};
+};
+
 template <typename Request, typename Response>
-void RunAtOnce(const ServiceContext& context, const Peer& peer, const Request& request,
-               Response& response, const AllocDone& done) {
+StartedAlloc Run(const ServiceContext& context, const Peer& peer, const Request& request,
+                 Response& response, const AllocDone& done) {
   absl::StatusOr<CheckedAlloc> alloc = Check(context, request, peer);
   if (!alloc.ok()) {
     done(alloc.status());
-    return;
+    return {};
   }
   alloc->Bind();
-  alloc->session.pool->Alloc(alloc->call,
-                             [done, &response](const absl::StatusOr<AllocAnswer>& answer) {
-                               done(Respond(answer, response));
-                             });
+  const PendingId pending = alloc->session.pool->Alloc(
+      alloc->call, [done, &response](const absl::StatusOr<AllocAnswer>& answer) {
+        done(Respond(answer, response));
+      });
+  return {.pool = std::move(alloc->session.pool), .pending = pending};
+}
+
+template <typename Request, typename Response>
+void RunCancellable(const ServiceContext& context, const Peer& peer, const Request& request,
+                    Response& response, AllocCanceller& canceller, const AllocDone& done) {
+  StartedAlloc started = Run(context, peer, request, response, done);
+  canceller.Begin(std::move(started.pool), started.pending);
 }
 
 // A call that may wait. Owns itself until OnDone. Its callback, its cancellation and its own start
@@ -144,54 +157,19 @@ class AllocReactor final : public grpc::ServerUnaryReactor {
 
  private:
   void Run(const ServiceContext& context, const Request& request) {
-    absl::StatusOr<CheckedAlloc> alloc = Check(context, request, *call_.peer);
-    if (!alloc.ok()) {
-      Finish(ToGrpcStatus(alloc.status()));
-      return;
-    }
-    alloc->Bind();
-    const std::shared_ptr<Pool> pool = alloc->session.pool;
     const std::shared_ptr<AllocReactor> self = self_;
-    const PendingId pending = pool->Alloc(
-        alloc->call, [self](const absl::StatusOr<AllocAnswer>& answer) { self->Answer(answer); });
-    if (pending == PendingId{}) return;
-    bool is_cancelled = false;
-    {
-      const MutexLock lock(mutex_);
-      pool_ = pool;
-      pending_ = pending;
-      is_cancelled = is_cancelled_;
-    }
-    if (is_cancelled) pool->Cancel(pending);
+    RunCancellable(context, *call_.peer, request, *response_, canceller_,
+                   [self](const absl::Status& status) { self->Finish(ToGrpcStatus(status)); });
   }
 
-  void Answer(const absl::StatusOr<AllocAnswer>& answer) {
-    Finish(ToGrpcStatus(Respond(answer, *response_)));
-  }
-
-  void OnCancel() override {
-    std::shared_ptr<Pool> pool;
-    PendingId pending{};
-    {
-      const MutexLock lock(mutex_);
-      is_cancelled_ = true;
-      pool = pool_;
-      pending = pending_;
-    }
-    if (pool != nullptr) pool->Cancel(pending);
-  }
+  void OnCancel() override { canceller_.Cancel(); }
 
   void OnDone() override { const std::shared_ptr<AllocReactor> last = std::move(self_); }
 
   const AdmittedCall call_;
   Response* const response_;
   std::shared_ptr<AllocReactor> self_;  // Set before it starts, reset when it is done.
-
-  Mutex mutex_;
-  bool is_cancelled_ ABSL_GUARDED_BY(mutex_) = false;
-  // Set once the call waits.
-  std::shared_ptr<Pool> pool_ ABSL_GUARDED_BY(mutex_);
-  PendingId pending_ ABSL_GUARDED_BY(mutex_){};
+  AllocCanceller canceller_;
 };
 
 template <typename Request, typename Response>
@@ -202,7 +180,7 @@ grpc::ServerUnaryReactor* Start(const ServiceContext& context, UnaryCalls& calls
     // Nothing to cancel.
     return calls.AnswerLater(call, *request, Access::kBlocks, place,
                              [&context, request, response](const Peer& peer, const Reply& reply) {
-                               RunAtOnce(context, peer, *request, *response, reply);
+                               Run(context, peer, *request, *response, AllocDone(reply));
                              });
   }
   absl::StatusOr<AdmittedCall> admitted =
@@ -214,15 +192,25 @@ grpc::ServerUnaryReactor* Start(const ServiceContext& context, UnaryCalls& calls
 
 }  // namespace
 
+void Alloc(const ServiceContext& context, const Peer& peer, const v1::AllocRequest& request,
+           v1::AllocResponse& response, AllocCanceller& canceller, const AllocDone& done) {
+  RunCancellable(context, peer, request, response, canceller, done);
+}
+
+void Acquire(const ServiceContext& context, const Peer& peer, const v1::AcquireRequest& request,
+             v1::AcquireResponse& response, AllocCanceller& canceller, const AllocDone& done) {
+  RunCancellable(context, peer, request, response, canceller, done);
+}
+
 void AllocAtOnce(const ServiceContext& context, const Peer& peer, const v1::AllocRequest& request,
                  v1::AllocResponse& response, const AllocDone& done) {
-  RunAtOnce(context, peer, request, response, done);
+  Run(context, peer, request, response, done);
 }
 
 void AcquireAtOnce(const ServiceContext& context, const Peer& peer,
                    const v1::AcquireRequest& request, v1::AcquireResponse& response,
                    const AllocDone& done) {
-  RunAtOnce(context, peer, request, response, done);
+  Run(context, peer, request, response, done);
 }
 
 grpc::ServerUnaryReactor* StartAlloc(const ServiceContext& context, UnaryCalls& calls,

@@ -7,15 +7,22 @@
 #include <grpcpp/support/server_callback.h>
 
 #include "kvpool/v1/block.pb.h"
+#include "server/rpc/alloc_canceller.h"
 #include "server/rpc/services.h"
 #include "server/rpc/unary_calls.h"
 
 namespace kvpool::server {
 
-// Answer an Alloc or Acquire that does not wait: at once, or when its blocks are filled, on any
-// thread. The request must have no `wait`; it, the response and the peer must live until `done` is
-// called.
+// Answer an Alloc or Acquire: at once, or when there is room and its blocks are filled, on any
+// thread; one that waits until then or until `canceller` withdraws it. The request, the response
+// and the peer must live until `done` is called, the canceller until then and this has returned.
 using AllocDone = std::function<void(const absl::Status&)>;
+void Alloc(const ServiceContext& context, const Peer& peer, const v1::AllocRequest& request,
+           v1::AllocResponse& response, AllocCanceller& canceller, const AllocDone& done);
+void Acquire(const ServiceContext& context, const Peer& peer, const v1::AcquireRequest& request,
+             v1::AcquireResponse& response, AllocCanceller& canceller, const AllocDone& done);
+
+// The same where the request has no `wait`: nothing is left to withdraw.
 void AllocAtOnce(const ServiceContext& context, const Peer& peer, const v1::AllocRequest& request,
                  v1::AllocResponse& response, const AllocDone& done);
 void AcquireAtOnce(const ServiceContext& context, const Peer& peer,

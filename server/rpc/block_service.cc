@@ -11,6 +11,7 @@
 #include "server/rpc/alloc_call.h"
 #include "server/rpc/cache_calls.h"
 #include "server/rpc/call_entries.h"
+#include "server/rpc/close_session.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/keep_alive.h"
 #include "server/rpc/open_session.h"
@@ -40,12 +41,7 @@ grpc::ServerUnaryReactor* BlockService::CloseSession(grpc::CallbackServerContext
                                                      v1::CloseSessionResponse* /*response*/) {
   return calls_.Answer(
       call, *request, Access::kBlocks, Place::kHere,
-      [this, request](const Peer& peer) -> absl::Status {
-        KVPOOL_ASSIGN_OR_RETURN(
-            const SessionCall session,
-            FindSession(context_.sessions, "session_id", request->session_id()));
-        return session.pool->CloseSession({.session = session.session, .tenant = peer.tenant});
-      });
+      [this, request](const Peer& peer) { return server::CloseSession(context_, peer, *request); });
 }
 
 grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* BlockService::Pipeline(

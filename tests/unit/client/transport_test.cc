@@ -326,6 +326,46 @@ TEST_CASE("What Done gave back without an answer is not given back again") {
   CHECK(std::ranges::count(keys, keys[0]) == static_cast<std::ptrdiff_t>(keys.size()));
 }
 
+TEST_CASE("What Alloc was to release is empty where no answer says that it is not released") {
+  Simulation simulation;
+  const auto session = simulation.client.OpenSession({.pool = "p"}).value();
+  SimulatedTransport& transport = *simulation.transport;
+  const auto grant = [](Duration /*timeout*/, v1::AllocResponse& response) {
+    return Grant(response);
+  };
+  absl::Status last = absl::UnavailableError("no answer");
+  const auto lose = [&](Duration /*timeout*/, v1::AllocResponse& /*response*/) { return last; };
+  SECTION("The session lives") {}
+  SECTION("The daemon knows the session no more when it is asked again") {
+    last = MakeError(absl::StatusCode::kNotFound, {.reason = Reason::kSessionUnknown}, "unknown");
+  }
+  transport.on_alloc = grant;
+  auto leases = session->Alloc(1).value();
+  transport.on_alloc = lose;
+  CHECK(session->Alloc(1, {.release = leases}).status().code() == last.code());
+  CHECK(leases[0].is_empty());
+  // A second time it could be another lease's reference.
+  leases.clear();
+  session->Flush().IgnoreError();
+  CHECK(transport.dec_ref_keys.empty());
+}
+
+TEST_CASE("What Done gave back as the session ended is empty") {
+  Simulation simulation;
+  const auto session = simulation.client.OpenSession({.pool = "p"}).value();
+  SimulatedTransport& transport = *simulation.transport;
+  transport.on_alloc = [](Duration /*timeout*/, v1::AllocResponse& response) {
+    return Grant(response);
+  };
+  auto leases = session->Alloc(1).value();
+  transport.on_dec_ref = [&] {
+    if (transport.dec_ref_keys.size() == 1) return absl::UnavailableError("no answer");
+    return MakeError(absl::StatusCode::kNotFound, {.reason = Reason::kSessionUnknown}, "unknown");
+  };
+  CHECK(absl::IsNotFound(session->Done(leases)));
+  CHECK(leases[0].is_empty());
+}
+
 TEST_CASE("Memory that is not the host's is UNIMPLEMENTED to map") {
   Simulation simulation;
   const auto session = simulation.client.OpenSession({.pool = "p"}).value();
