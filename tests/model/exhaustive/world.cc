@@ -302,7 +302,6 @@ absl::Status World::Alloc(const Letter& letter, uint64_t key, const BlockRef& re
     return absl::OkStatus();
   }
   if (key != 0) keyed_->pending = outcome.pending;
-  Expect(!waiting_.has_value() || !waits, "two calls wait");
   PendingCall pending = {.id = outcome.pending,
                          .answer_to = outcome.pending,
                          .session = letter.session,

@@ -54,9 +54,10 @@ void World::On(const AllocDone& event) {
     Expect(given == known, "a fill's call is answered with other blocks");
     return;
   }
-  Expect(waiting_.has_value() && waiting_->answer_to == event.id, "an answer to no call");
-  if (!waiting_.has_value()) return;
-  const PendingCall call = *std::exchange(waiting_, std::nullopt);
+  std::optional<PendingCall>& pending = PendingOf(event.id);
+  Expect(pending.has_value(), "an answer to no call");
+  if (!pending.has_value()) return;
+  const PendingCall call = *std::exchange(pending, std::nullopt);
   slots_[call.session].touched = now_;
   if (!event.result.ok()) return;
   if (call.release.has_value()) Drop(call.session, ToIndex(call.release->block));
@@ -66,8 +67,8 @@ void World::On(const AllocDone& event) {
 }
 
 void World::On(const FillNeeded& event) {
-  std::optional<PendingCall>& pending = starting_.has_value() ? starting_ : waiting_;
-  Expect(pending.has_value() && pending->id == event.id, "a fill for no call");
+  std::optional<PendingCall>& pending = PendingOf(event.id);
+  Expect(pending.has_value(), "a fill for no call");
   if (!pending.has_value()) return;
   PendingCall call = *std::exchange(pending, std::nullopt);
   if (call.release.has_value()) Drop(call.session, ToIndex(call.release->block));
@@ -173,6 +174,12 @@ void World::Use(const AllocAnswer& answer) {
   for (uint32_t i = 0; i < answer.matched_blocks; ++i) {
     last_use_[ToIndex(answer.blocks[i].block)] = calls_;
   }
+}
+
+std::optional<World::PendingCall>& World::PendingOf(PendingId id) {
+  static std::optional<PendingCall> none;
+  if (starting_.has_value() && starting_->answer_to == id) return starting_;
+  return waiting_.has_value() && waiting_->answer_to == id ? waiting_ : none;
 }
 
 World::Slot* World::FindSlot(const SessionId& id) {
