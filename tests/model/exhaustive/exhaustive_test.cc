@@ -90,7 +90,7 @@ Part Pins() {
   return {.options = {},
           .ops = {Op::kOpen, Op::kAlloc, Op::kDecRef, Op::kPinToRead, Op::kPinToWrite, Op::kUnpin,
                   Op::kCancel, Op::kPublish, Op::kLookup, Op::kClose},
-          .depth = 7,
+          .depth = 8,
           .reasons = {Reason::kBusy, Reason::kSealed},
           .edges = {"pinned", "HELD -> QUARANTINED, pinned", "QUARANTINED -> CACHED",
                     "QUARANTINED -> HELD", "QUARANTINED -> FREE"}};
@@ -100,7 +100,7 @@ Part Fills() {
   return {.options = TwoTenants(),
           .ops = {Op::kOpen, Op::kAlloc, Op::kAllocZeroed, Op::kAllocOrWait, Op::kDecRef,
                   Op::kFilled, Op::kFillFailed, Op::kPinToRead, Op::kCancel, Op::kDetach},
-          .depth = 7,
+          .depth = 8,
           .reasons = {Reason::kQuota, Reason::kPoolFull},
           .edges = {"HELD -> QUARANTINED, filled", "QUARANTINED -> FREE"}};
 }
@@ -110,7 +110,7 @@ Part Repeats() {
           .ops = {Op::kOpen, Op::kAlloc, Op::kAllocOrWait, Op::kAllocZeroed, Op::kAcquireOrWait,
                   Op::kIncRef, Op::kDecRef, Op::kDecRefDone, Op::kPublish, Op::kLookup, Op::kFilled,
                   Op::kCancel, Op::kRepeat},
-          .depth = 5,
+          .depth = 6,
           .reasons = {Reason::kKeySpent},
           .edges = {"FREE -> HELD"}};
 }
