@@ -33,9 +33,13 @@ TEST_CASE("Bytes that are no calls end their connection at most") {
 TEST_CASE("Connections that begin in every wrong way are ended, and others work meanwhile") {
   Scene scene({"--keepalive=3s"});
   Hostile hostile(scene.socket());
-  CHECK(scene.AskMeanwhile(hostile, "half-open 2") == "ok");
-  scene.Check();
-  CHECK(scene.AskMeanwhile(hostile, "await-end") == "ok");
+  for (int round = 0; round < 2; ++round) {
+    // malloc keeps what so many at once took, and gRPC its threads. The second round takes no more.
+    if (round > 0) scene.node().CountMemoryAgain();
+    CHECK(scene.AskMeanwhile(hostile, "half-open 2") == "ok");
+    scene.Check();
+    CHECK(scene.AskMeanwhile(hostile, "await-end") == "ok");
+  }
   // Nor is the process that did so turned away.
   hostile.AskFor("open p");
   CHECK(hostile.Ask("alloc 1") == "ok");
