@@ -241,6 +241,9 @@ absl::Status Checker::CheckInteger(const Json::Value& value, const std::string& 
 std::string FirstSyntaxError(const std::string& errors) {
   std::string line = errors.substr(0, errors.find('\n', errors.find('\n') + 1));
   line = absl::StrReplaceAll(line, {{"* Line", "line"}, {", Column", ", column"}, {"\n  ", ": "}});
+  // It shows a key that is given twice as it is.
+  std::ranges::replace_if(
+      line, [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); }, '?');
   return line;
 }
 

@@ -60,6 +60,11 @@ TEST_CASE("A comment is refused at its place in one line, also where nothing els
   CHECK(ParseJson(R"({"listeners": [{"tenant": "a\"//b"}]})", config).ok());
 }
 
+TEST_CASE("A key that is given twice is shown without its control characters") {
+  CHECK(absl::StrContains(Refusal(R"({"a\u001b[2J": 1, "a\u001b[2J": 2})"),
+                          "Duplicate key: 'a?[2J'"));
+}
+
 TEST_CASE("A size that is no number of bytes gets an example of one") {
   const std::string hint = " is not a whole number of bytes, such as 8589934592 for 8 GiB";
   for (const char* field : {"memory_bytes", "memoryBytes", "reserve_bytes", "raw_token_bytes"}) {
