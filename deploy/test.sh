@@ -6,7 +6,8 @@
 #   nocuda  without the CUDA backend: built, and tried (tests/nocuda/check.sh)
 #   clang   clang-tidy and thread-safety analysis, on all but the tests
 #   tsan    all tests under ThreadSanitizer (docs/decisions/sanitizers.md), by clang
-#   asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer, by clang
+#   asan    all tests under AddressSanitizer and UndefinedBehaviorSanitizer, by clang, and a minute
+#           of each fuzzer (tests/fuzz)
 #
 # A test that fails is run once more: workers that are killed at random on a loaded machine can be
 # late without being wrong. The log shows both runs. But a sanitizer's report in either fails the
@@ -33,7 +34,7 @@ for step in "${steps[@]}"; do
     nocuda) tests/nocuda/check.sh build/nocuda/bin ;;
     *)
       ctest --preset "$step"
-      if grep -E 'WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer|runtime error:' \
+      if grep -E 'WARNING: ThreadSanitizer|ERROR: (Address|Leak)Sanitizer|ERROR: libFuzzer|runtime error:' \
         "build/$step/Testing/Temporary/LastTest.log"; then
         echo "test: $step: a sanitizer reported something in a test that passed when run again" >&2
         exit 1

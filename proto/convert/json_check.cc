@@ -241,7 +241,33 @@ absl::Status Checker::CheckInteger(const Json::Value& value, const std::string& 
 std::string FirstSyntaxError(const std::string& errors) {
   std::string line = errors.substr(0, errors.find('\n', errors.find('\n') + 1));
   line = absl::StrReplaceAll(line, {{"* Line", "line"}, {", Column", ", column"}, {"\n  ", ": "}});
+  // It shows a key that is given twice as it is.
+  std::ranges::replace_if(
+      line, [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); }, '?');
   return line;
+}
+
+// jsoncpp leaves out comments in objects and arrays, whatever it is told. JSON has a slash in texts
+// alone.
+absl::Status RefuseComments(absl::string_view json) {
+  bool is_in_text = false;
+  size_t line = 1;
+  size_t line_start = 0;
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (is_in_text && json[i] == '\\') {
+      ++i;  // What follows does not end the text.
+    } else if (json[i] == '"') {
+      is_in_text = !is_in_text;
+    } else if (json[i] == '\n') {
+      ++line;
+      line_start = i + 1;
+    } else if (json[i] == '/' && !is_in_text) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("line ", line, ", column ", i - line_start + 1,
+                       ": '/' outside of a text; there are no comments"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadSyntax(absl::string_view json, Json::Value& root) {
@@ -264,13 +290,16 @@ absl::Status ReadSyntax(absl::string_view json, Json::Value& root) {
 
 absl::Status ParseJson(absl::string_view json, google::protobuf::Message& message) {
   Json::Value root;
+  KVPOOL_RETURN_IF_ERROR(RefuseComments(json));
   KVPOOL_RETURN_IF_ERROR(ReadSyntax(json, root));
   KVPOOL_RETURN_IF_ERROR(Checker(json).CheckMessage(root, *message.GetDescriptor(), ""));
   const google::protobuf::util::Status status =
       google::protobuf::util::JsonStringToMessage(std::string(json), &message);
   if (status.ok()) return absl::OkStatus();
   // What the walk let pass and protobuf does not: invalid UTF-8, say.
-  return absl::InvalidArgumentError(status.ToString());
+  // It shows the text after the first line, as it is.
+  const std::string error = status.ToString();
+  return absl::InvalidArgumentError(absl::Utf8SafeCHexEscape(error.substr(0, error.find('\n'))));
 }
 
 }  // namespace kvpool

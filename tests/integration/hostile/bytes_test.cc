@@ -18,12 +18,32 @@ TEST_CASE("Bytes that are no calls end their connection at most") {
   CAPTURE(seed);
   Scene scene;
   Hostile hostile(scene.socket());
-  for (const std::string way : {"garbage", "frames", "truncated"}) {
+  for (const std::string way : {"garbage", "frames", "truncated", "recorded"}) {
     CAPTURE(way);
     CHECK(scene.AskMeanwhile(hostile, absl::StrCat("bytes ", way, " ", seed, " ",
                                                    UnlessSanitized(400, 150))) == "ok");
     scene.Check();
   }
+  hostile.process().Kill();
+  scene.CheckLast();
+}
+
+// Headers without their end, floods of each frame, windows that stay shut, and the like
+// (half_open.h), none of which answers the daemon's pings.
+TEST_CASE("Connections that begin in every wrong way are ended, and others work meanwhile") {
+  Scene scene({"--keepalive=3s"});
+  Hostile hostile(scene.socket());
+  for (int round = 0; round < 2; ++round) {
+    // malloc keeps what so many at once took, and gRPC its threads. The second round takes no more.
+    if (round > 0) scene.node().CountMemoryAgain();
+    CHECK(scene.AskMeanwhile(hostile, "half-open 2") == "ok");
+    scene.Check();
+    CHECK(scene.AskMeanwhile(hostile, "await-end") == "ok");
+  }
+  // Nor is the process that did so turned away.
+  hostile.AskFor("open p");
+  CHECK(hostile.Ask("alloc 1") == "ok");
+  scene.Check();
   hostile.process().Kill();
   scene.CheckLast();
 }

@@ -16,6 +16,8 @@
 #include "core/error.h"
 #include "core/status_macros.h"
 #include "tests/integration/hostile/floods.h"
+#include "tests/integration/hostile/half_open.h"
+#include "tests/integration/hostile/http2_frames.h"
 #include "tests/integration/hostile/own_channel.h"
 #include "tests/integration/hostile/packets.h"
 #include "tests/integration/hostile/random_calls.h"
@@ -58,6 +60,7 @@ const std::vector<Commands::Entry>& Commands::Table() {
       {"fork", 1, &Commands::Fork},
       {"stop", 1, &Commands::Stop},
       {"connect", 3, &Commands::Connect},
+      {"half-open", 2, &Commands::HalfOpen},
       {"await-end", 1, &Commands::AwaitEnd},
       {"pass-fds", 1, &Commands::Connect},
       {"packets", 3, &Commands::Packets},
@@ -192,6 +195,13 @@ Commands::Answer Commands::Connect(const Words& words) {
     if (words[1] == "settings") Send(fd.get(), Preface());
     held_.push_back(std::move(fd));
   }
+  return std::string();
+}
+
+Commands::Answer Commands::HalfOpen(const Words& words) {
+  KVPOOL_ASSIGN_OR_RETURN(const uint32_t count, ToNumber<uint32_t>(words[1]));
+  KVPOOL_ASSIGN_OR_RETURN(std::vector<client::OwnedFd> fds, OpenHalf(address_, count));
+  for (client::OwnedFd& fd : fds) held_.push_back(std::move(fd));
   return std::string();
 }
 

@@ -30,11 +30,12 @@ namespace kvpool::test {
 //   die                            ends itself in the middle of everything; no answer
 //   stop                           stops itself by SIGSTOP; answers when it goes on
 //   connect WAY COUNT              holds so many connections open: silent, half, settings or fd
+//   half-open COUNT                holds so many connections of each way in half_open.h open
 //   await-end                      waits until the daemon has ended each of them
 //   pass-fds                       passes its own descriptors on the gRPC socket
 //   packets SEED COUNT             packets.h
 //   unread                         asks on the fd socket until the daemon ends the connection
-//   bytes WAY SEED COUNT           wire_bytes.h: garbage, frames or truncated
+//   bytes WAY SEED COUNT           wire_bytes.h: garbage, frames, truncated or recorded
 //   calls SEED COUNT               random_calls.h
 //   bad COUNT, streams COUNT, oversize, sessions COUNT, close-sessions,
 //   waits COUNT REFUSED_COUNT      floods.h
@@ -64,6 +65,7 @@ class Commands {
   Answer Fork(const Words& words);
   Answer Stop(const Words& words);
   Answer Connect(const Words& words);
+  Answer HalfOpen(const Words& words);
   Answer AwaitEnd(const Words& words);
   Answer Packets(const Words& words);
   Answer Bytes(const Words& words);

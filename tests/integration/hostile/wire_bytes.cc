@@ -5,60 +5,12 @@
 #include "absl/strings/str_cat.h"
 
 #include "core/status_macros.h"
-#include "kvpool/v1/block.pb.h"
+#include "tests/integration/hostile/http2_frames.h"
 #include "tests/integration/hostile/raw_socket.h"
+#include "tests/integration/hostile/recorded_exchange.h"
 
 namespace kvpool::test {
 namespace {
-
-constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-constexpr uint8_t kData = 0;
-constexpr uint8_t kHeaders = 1;
-constexpr uint8_t kSettings = 4;
-constexpr uint8_t kEndStream = 1;
-constexpr uint8_t kEndHeaders = 4;
-
-std::string BigEndian(uint64_t number, int size) {
-  std::string bytes;
-  for (int i = size - 1; i >= 0; --i) bytes += static_cast<char>(number >> (8 * i));
-  return bytes;
-}
-
-// A frame (RFC 9113, 4.1) that says it has `length` bytes of payload.
-std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload,
-                  uint64_t length) {
-  return BigEndian(length, 3) + static_cast<char>(type) + static_cast<char>(flags) +
-         BigEndian(stream, 4) + payload;
-}
-
-std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload) {
-  return Frame(type, flags, stream, payload, payload.size());
-}
-
-// A literal header field, not indexed, not Huffman coded (RFC 7541, 6.2.2).
-std::string Field(const std::string& name, const std::string& value) {
-  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
-         static_cast<char>(value.size()) + value;
-}
-
-std::string CallHeaders(const std::string& path) {
-  return Field(":method", "POST") + Field(":scheme", "http") + Field(":path", path) +
-         Field(":authority", "localhost") + Field("te", "trailers") +
-         Field("content-type", "application/grpc");
-}
-
-// A gRPC message that says it has `length` bytes.
-std::string Message(const std::string& bytes, uint64_t length) {
-  return std::string(1, '\0') + BigEndian(length, 4) + bytes;
-}
-
-std::string Call(uint32_t stream) {
-  v1::OpenSessionRequest request;
-  request.set_pool("nowhere");
-  const std::string bytes = request.SerializeAsString();
-  return Frame(kHeaders, kEndHeaders, stream, CallHeaders("/kvpool.v1.BlockService/OpenSession")) +
-         Frame(kData, kEndStream, stream, Message(bytes, bytes.size()));
-}
 
 uint32_t RandomStream(Random& random) {
   constexpr std::array<uint32_t, 7> kStreams{0, 1, 3, 2, 5, 0x7FFFFFFF, 0xFFFFFFFF};
@@ -88,7 +40,7 @@ std::string RandomFrame(Random& random) {
       return Frame(kData, flags & kEndStream, stream, Message(bytes, random.Next()));
     }
     case 3:
-      return Call(stream);
+      return RefusedCall(stream);
     default: {
       // Types up to CONTINUATION (9), and some that nobody knows.
       const auto type = static_cast<uint8_t>(random.Below(12));
@@ -99,7 +51,34 @@ std::string RandomFrame(Random& random) {
   }
 }
 
-absl::StatusOr<std::string> BadBytes(absl::string_view way, Random& random) {
+// `bytes` with a few places changed: other bytes there, some left out, some twice.
+std::string Changed(std::string bytes, Random& random) {
+  for (uint32_t changes = 1 + random.Below(4); changes > 0 && !bytes.empty(); --changes) {
+    const uint32_t place = random.Below(static_cast<uint32_t>(bytes.size()));
+    const uint32_t length = 1 + random.Below(random.OneIn(3) ? 64 : 4);
+    switch (random.Below(4)) {
+      case 0:
+        bytes[place] = static_cast<char>(bytes[place] ^ (1 << random.Below(8)));
+        break;
+      case 1:
+        bytes.erase(place, length);
+        break;
+      case 2:
+        bytes.insert(random.Below(static_cast<uint32_t>(bytes.size())),
+                     bytes.substr(place, length));
+        break;
+      default:
+        bytes.replace(place, length, RandomBytes(random, length));
+        break;
+    }
+  }
+  if (random.OneIn(4)) bytes.resize(random.Below(static_cast<uint32_t>(bytes.size()) + 1));
+  return bytes;
+}
+
+absl::StatusOr<std::string> BadBytes(absl::string_view way, const std::string& recorded,
+                                     Random& random) {
+  if (way == "recorded") return Changed(recorded, random);
   if (way == "garbage") return RandomBytes(random, random.Below(4096));
   if (way == "frames") {
     std::string bytes = Preface();
@@ -107,7 +86,7 @@ absl::StatusOr<std::string> BadBytes(absl::string_view way, Random& random) {
     return bytes;
   }
   if (way == "truncated") {
-    const std::string bytes = Preface() + Call(1) + Call(3);
+    const std::string bytes = Preface() + RefusedCall(1) + RefusedCall(3);
     return bytes.substr(0, random.Below(static_cast<uint32_t>(bytes.size())));
   }
   return absl::InvalidArgumentError(absl::StrCat("no such way: ", way));
@@ -129,16 +108,16 @@ std::string RandomBytes(Random& random, uint32_t size) {
   return bytes;
 }
 
-std::string HalfPreface() { return std::string(kPreface).substr(0, 10); }
-
-std::string Preface() { return kPreface + Frame(kSettings, 0, 0, ""); }
-
 absl::Status SendBadBytes(const std::string& address, absl::string_view way, uint64_t seed,
                           uint32_t count) {
   Random random(seed);
+  std::string recorded;
+  if (way == "recorded") {
+    KVPOOL_ASSIGN_OR_RETURN(recorded, RecordExchange(address));
+  }
   for (uint32_t i = 0; i < count; ++i) {
     KVPOOL_ASSIGN_OR_RETURN(const client::OwnedFd fd, ConnectTo(address, SOCK_STREAM));
-    KVPOOL_ASSIGN_OR_RETURN(const std::string bytes, BadBytes(way, random));
+    KVPOOL_ASSIGN_OR_RETURN(const std::string bytes, BadBytes(way, recorded, random));
     Send(fd.get(), bytes);
     if (random.OneIn(4)) shutdown(fd.get(), SHUT_WR);
     if (random.OneIn(2)) ReadOut(fd.get());

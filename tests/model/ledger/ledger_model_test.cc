@@ -5,6 +5,7 @@
 
 #include "core/ledger/ledger.h"
 #include "tests/model/ledger/ledger_run.h"
+#include "tests/model/ledger/run_pools.h"
 #include "tests/support/catch.h"
 #include "tests/support/random.h"
 
@@ -27,39 +28,13 @@ uint32_t Steps() {
                          : static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
 }
 
-// Times in the run are some microseconds; so are the limits here.
-RunOptions SmallPool(uint32_t num_blocks) {
-  return {.ledger = {.num_blocks = num_blocks,
-                     .limits = {.max_blocks_per_call = 12,
-                                .max_sessions = 9,
-                                .max_process_sessions = 4,
-                                .max_waiting_calls = 4,
-                                .max_idempotency_keys = 3,
-                                .max_references_per_block = 7,
-                                .max_wait = std::chrono::microseconds(30),
-                                .min_ttl = std::chrono::microseconds(5),
-                                .max_ttl = std::chrono::microseconds(50)}}};
-}
-
-// Where most calls are on the prefix cache, and sessions live for longer.
-RunOptions CachePool(uint32_t num_blocks, EvictionPolicyName policy) {
-  RunOptions options = SmallPool(num_blocks);
-  options.ledger.eviction_policy = policy;
-  options.ledger.limits.max_blocks_per_call = num_blocks;
-  options.ledger.limits.max_ttl = std::chrono::microseconds(400);
-  options.max_ttl_ticks = 500;
-  options.cache_calls = 55;
-  options.max_text = 5;
-  return options;
-}
-
 // One pool after another, each emptied at its end.
 void RunPools(const RunOptions& options) {
   const uint64_t seed = Seed();
   uint32_t pool = 0;
   for (uint32_t left = Steps(); left > 0; ++pool) {
     const uint32_t steps = std::min(left, kStepsOfOnePool);
-    const std::string failure = LedgerRun(options, seed + 1'000'003ULL * pool).Run(steps);
+    const std::string failure = LedgerRun(options, Choices(seed + 1'000'003ULL * pool)).Run(steps);
     if (!failure.empty()) {
       CAPTURE(seed, pool);
       FAIL(failure);

@@ -1,6 +1,7 @@
 #include "tests/model/ledger/ledger_run.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -27,16 +28,16 @@ absl::string_view Lasting(absl::string_view tenant) {
 
 }  // namespace
 
-LedgerRun::LedgerRun(const RunOptions& options, uint64_t seed)
+LedgerRun::LedgerRun(const RunOptions& options, Choices choices)
     : options_(options),
-      random_(seed),
+      random_(std::move(choices)),
       ledger_(options.ledger),
       model_(options.ledger),
       now_(std::chrono::seconds(1)) {}
 
 std::string LedgerRun::Run(uint32_t steps) {
   uint32_t step = 0;
-  for (; step < steps && failure_.empty(); ++step) Step();
+  for (; step < steps && failure_.empty() && !random_.is_used_up(); ++step) Step();
   const ModelState& state = model_.state();
   uint32_t left = kDrainSteps;
   while (failure_.empty() &&

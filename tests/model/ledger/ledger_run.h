@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/ledger/ledger.h"
+#include "tests/model/ledger/choices.h"
 #include "tests/model/ledger/ledger_model.h"
-#include "tests/support/random.h"
 
 namespace kvpool::test {
 
@@ -26,13 +26,13 @@ struct RunOptions {
 };
 
 // LedgerRun makes random calls on a ledger and on a model of it, and compares the two after each.
-// The same options and seed make the same run.
+// The same options and choices make the same run.
 class LedgerRun {
  public:
-  LedgerRun(const RunOptions& options, uint64_t seed);
+  LedgerRun(const RunOptions& options, Choices choices);
 
-  // Makes `steps` calls, then lets go of everything and looks at what is left. Returns what went
-  // wrong, with the last calls before it, or nothing.
+  // Makes `steps` calls, or as many as there are choices for, then lets go of everything and looks
+  // at what is left. Returns what went wrong, with the last calls before it, or nothing.
   std::string Run(uint32_t steps);
 
  private:
@@ -116,7 +116,7 @@ class LedgerRun {
   }
 
   const RunOptions options_;
-  Random random_;
+  Choices random_;
   Ledger ledger_;
   LedgerModel model_;
   TimePoint now_;

@@ -51,6 +51,20 @@ TEST_CASE("A field that is like no other gets all of the message's told") {
                        "head_dim, v_head_dim"));
 }
 
+TEST_CASE("A comment is refused at its place in one line, also where nothing else is") {
+  v1::DaemonConfig config;
+  CHECK(ParseJson("{ // no\n}", config).message() ==
+        "line 1, column 3: '/' outside of a text; there are no comments");
+  CHECK(ParseJson("{\"pools\": [\n/* no */]}", config).message() ==
+        "line 2, column 1: '/' outside of a text; there are no comments");
+  CHECK(ParseJson(R"({"listeners": [{"tenant": "a\"//b"}]})", config).ok());
+}
+
+TEST_CASE("A key that is given twice is shown without its control characters") {
+  CHECK(absl::StrContains(Refusal(R"({"a\u001b[2J": 1, "a\u001b[2J": 2})"),
+                          "Duplicate key: 'a?[2J'"));
+}
+
 TEST_CASE("A size that is no number of bytes gets an example of one") {
   const std::string hint = " is not a whole number of bytes, such as 8589934592 for 8 GiB";
   for (const char* field : {"memory_bytes", "memoryBytes", "reserve_bytes", "raw_token_bytes"}) {
