@@ -38,6 +38,12 @@ PoolSpec MakeSpec(const DaemonOptions& options) {
           .max_blocks_per_tenant = options.max_blocks_per_tenant};
 }
 
+template <typename Request>
+Duration WaitOf(const Request& request) {
+  return std::chrono::seconds(request.wait().seconds()) +
+         std::chrono::nanoseconds(request.wait().nanos());
+}
+
 CallName NameOf(const std::string& session_id, uint64_t key) {
   return {.session = SessionId::Parse(session_id).value(), .key = key};
 }
@@ -160,6 +166,7 @@ void Daemon::Alloc(Connection& connection, const v1::AllocRequest& request,
                    v1::AllocResponse& response, const std::shared_ptr<ArrivedCall>& call,
                    const Done& done) {
   Keep(connection, call);
+  if (request.has_wait()) WatchWait(call, WaitOf(request));
   server::Alloc(context_, *connection.peer(), request, response, call->canceller,
                 [this, &request, &response, call, done](const absl::Status& status) {
                   if (status.ok()) {
@@ -175,6 +182,7 @@ void Daemon::Acquire(Connection& connection, const v1::AcquireRequest& request,
                      v1::AcquireResponse& response, const std::shared_ptr<ArrivedCall>& call,
                      const Done& done) {
   Keep(connection, call);
+  if (request.has_wait()) WatchWait(call, WaitOf(request));
   server::Acquire(context_, *connection.peer(), request, response, call->canceller,
                   [this, &request, &response, call, done](const absl::Status& status) {
                     if (status.ok()) {
@@ -254,7 +262,19 @@ void Daemon::ResetPrefixes() {
   Touch();
 }
 
+void Daemon::WatchWait(const std::shared_ptr<ArrivedCall>& call, Duration wait) {
+  const std::weak_ptr<ArrivedCall> weak = call;
+  // By a look at the time less a deadline may be late.
+  scheduler_.After(wait + std::chrono::milliseconds(21), [this, weak] {
+    const std::shared_ptr<ArrivedCall> watched = weak.lock();
+    // A fill takes its time on top.
+    if (watched == nullptr || watched->is_answered || holds_fills_) return;
+    scheduler_.Fail("a call waits past its deadline");
+  });
+}
+
 void Daemon::HoldFills(bool hold) {
+  holds_fills_ = hold;
   if (hold) {
     device_.Hold();
   } else {

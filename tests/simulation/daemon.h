@@ -118,6 +118,8 @@ class Daemon {
   void ScheduleTick(Duration delay);
   void Tick();
   static void Keep(Connection& connection, const std::shared_ptr<ArrivedCall>& call);
+  // Fails where the call, which may wait for `wait`, is not answered by then.
+  void WatchWait(const std::shared_ptr<ArrivedCall>& call, Duration wait);
 
   Scheduler& scheduler_;
   test::Random random_;
@@ -145,6 +147,7 @@ class Daemon {
   uint64_t next_process_ = 1;
   uint64_t next_connection_ = 1;
   std::optional<TimePoint> next_tick_;
+  bool holds_fills_ = false;
 };
 
 }  // namespace kvpool::simulation

@@ -40,14 +40,14 @@ class FiberCondition final : public client::Runtime::Condition {
  public:
   explicit FiberCondition(Process& process) : process_(process) {}
 
-  void Wait(Mutex& mutex) override {
+  void Wait(Mutex& mutex) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const WaitPtr wait = Begin();
     mutex.Unlock();
     process_.Await(wait);
     mutex.Lock();
   }
 
-  Duration WaitFor(Mutex& mutex, Duration duration) override {
+  Duration WaitFor(Mutex& mutex, Duration duration) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const WaitPtr wait = Begin();
     mutex.Unlock();
     const Duration left = process_.AwaitFor(wait, duration);

@@ -51,17 +51,17 @@ class Stream final : public server::SessionStream {
       : link_(link), out_(std::move(out)), random_(random) {}
 
   void Send(const v1::Notice& notice) override {
-    Deliver([this, out = out_, notice] {
+    Deliver([link = &link_, out = out_, notice] {
       out->notices.push_back(notice);
-      link_.Finish(out->flight, absl::OkStatus());
+      link->Finish(out->flight, absl::OkStatus());
     });
   }
 
   void End(const absl::Status& status) override {
-    Deliver([this, out = out_, status] {
+    Deliver([link = &link_, out = out_, status] {
       out->has_ended = true;
       out->end = status;
-      link_.Finish(out->flight, absl::OkStatus());
+      link->Finish(out->flight, absl::OkStatus());
     });
   }
 

@@ -14,6 +14,10 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr size_t kMaxPosted = 3;
+// The prefixes of blocks that are of no sequence: under the first they are looked for, the second
+// is of what a dead worker may have written half.
+constexpr uint32_t kLooseToken = 3;
+constexpr uint32_t kHalfToken = 4;
 constexpr size_t kMaxOffers = 4;
 constexpr size_t kMaxSequences = 3;
 constexpr size_t kMaxLoose = 6;
@@ -326,7 +330,7 @@ void Worker::Write() {
   Quiesce();
   if (process_.is_dead()) return;
   for (Held& held : loose_) {
-    if (!held.is_frozen && random_.OneIn(2)) StartWrite(held, /*prefix=*/1);
+    if (!held.is_frozen && random_.OneIn(2)) StartWrite(held, PrefixOf({kLooseToken}, 1));
   }
   for (Sequence& sequence : sequences_) {
     if (sequence.is_published || !random_.OneIn(2)) continue;
@@ -339,6 +343,7 @@ void Worker::Write() {
 }
 
 void Worker::Publish() {
+  if (random_.OneIn(3) && PublishTaken()) return;
   const auto sequence = std::ranges::find(sequences_, false, &Sequence::is_published);
   if (sequence == sequences_.end()) return Admit();
   Quiesce();
@@ -358,6 +363,21 @@ void Worker::Publish() {
       session_->Publish({.tokens = sequence->tokens}, refs, sequence->matched);
   if (process_.is_dead()) return;
   Judge("Publish", before, published.status(), {Reason::kParentUnknown, Reason::kClaimed});
+}
+
+bool Worker::PublishTaken() {
+  const auto taken = std::ranges::find_if(loose_, [](const Held& held) {
+    return held.from != nullptr && (held.from->is_dead() || held.from->pending_writes_ == 0);
+  });
+  if (taken == loose_.end()) return false;
+  const std::vector<uint32_t> tokens = {taken->from->is_dead() ? kHalfToken : kLooseToken};
+  const BlockRef ref = taken->lease.ref();
+  const Before before = BeforeCall();
+  const absl::StatusOr<client::Published> published =
+      session_->Publish({.tokens = tokens}, {&ref, 1});
+  if (process_.is_dead()) return true;
+  Judge("Publish", before, published.status(), {Reason::kClaimed, Reason::kSealed});
+  return true;
 }
 
 void Worker::Release() {
@@ -389,12 +409,12 @@ void Worker::Release() {
 }
 
 void Worker::Offer() {
-  Held* const held = SomeLoose(/*frozen_too=*/false);
-  if (held == nullptr) return Alloc();
-  Quiesce();
-  if (process_.is_dead()) return;
+  // Its writes may be under way.
+  const auto held = std::ranges::find_if(
+      loose_, [](const Held& loose) { return !loose.is_frozen && loose.stamp.write != 0; });
+  if (held == loose_.end()) return Alloc();
   held->is_frozen = true;
-  board_.offers.push_back({.tenant = tenant_, .block = held->lease.ref()});
+  board_.offers.push_back({.tenant = tenant_, .block = held->lease.ref(), .from = this});
   if (board_.offers.size() > kMaxOffers) board_.offers.pop_front();
 }
 
@@ -410,7 +430,9 @@ void Worker::Take() {
         {Reason::kStaleBlock, Reason::kNotLive, Reason::kPoolFull});
   if (!leases.ok()) return;
   if (offer.tenant != tenant_) Fail("has taken another tenant's block");
-  loose_.push_back({.lease = std::move(leases->front()), .is_frozen = true});
+  loose_.push_back({.lease = std::move(leases->front()),
+                    .is_frozen = true,
+                    .from = offer.from == this ? nullptr : offer.from});
 }
 
 void Worker::Evict() {
@@ -507,27 +529,21 @@ void Worker::CheckTime(const char* call, const Before& before, Duration wait) {
 }
 
 std::vector<uint32_t> Worker::SomeTokens(uint32_t min_count) {
+  if (random_.OneIn(8)) return {kLooseToken};
   std::vector<uint32_t> tokens(min_count + random_.Below(4));
   for (uint32_t& token : tokens) token = random_.Below(2);
   return tokens;
 }
 
 uint32_t Worker::PrefixOf(const std::vector<uint32_t>& tokens, size_t count) const {
-  // One bit a token below a one, and the tenant.
+  // Three bits a token, and the tenant.
   uint32_t prefix = 1;
-  for (size_t i = 0; i < count; ++i) prefix = 2 * prefix + tokens[i];
+  for (size_t i = 0; i < count; ++i) prefix = 8 * prefix + tokens[i];
   return (static_cast<uint32_t>(tenant_.back()) << 16) + prefix;
 }
 
 Duration Worker::SomeWait() {
   return random_.OneIn(3) ? milliseconds(1 + random_.Below(20'000)) : Duration{};
-}
-
-Worker::Held* Worker::SomeLoose(bool frozen_too) {
-  for (Held& held : loose_) {
-    if (frozen_too || !held.is_frozen) return &held;
-  }
-  return nullptr;
 }
 
 Oracle* Worker::oracle() const {

@@ -18,11 +18,14 @@
 
 namespace kvpool::simulation {
 
+class Worker;
+
 // What workers of one world share without the daemon.
 struct Board {
   struct Offer {
     std::string tenant;
     BlockRef block;
+    const Worker* from = nullptr;
   };
   std::deque<Offer> offers;  // The latest few.
   uint32_t last_write = 0;
@@ -62,8 +65,9 @@ class Worker {
  private:
   struct Held {
     client::BlockLease lease;
-    Stamp stamp{};           // What it wrote last.
-    bool is_frozen = false;  // Others may read it.
+    Stamp stamp{};                 // What it wrote last.
+    bool is_frozen = false;        // Others may read it, or publish it.
+    const Worker* from = nullptr;  // Who wrote it and offered it, if that was another.
   };
   struct Sequence {
     std::vector<uint32_t> tokens{};
@@ -90,6 +94,8 @@ class Worker {
   void Peek();
   void Write();
   void Publish();
+  // A block that another wrote and has done with, or can have done nothing more to: it is dead.
+  bool PublishTaken();
   void Release();
   void Offer();
   void Take();
@@ -110,7 +116,6 @@ class Worker {
   std::vector<uint32_t> SomeTokens(uint32_t min_count);
   uint32_t PrefixOf(const std::vector<uint32_t>& tokens, size_t count) const;
   Duration SomeWait();
-  Held* SomeLoose(bool frozen_too);
   Oracle* oracle() const;
   bool is_over() const;
   void Fail(const std::string& what);
