@@ -18,7 +18,10 @@ struct SearchResult {
 
 // Makes every list of `depth` letters on a fresh World, breadth first. Of the lists that lead to
 // one state, as World::Describe tells it, only the first goes on: so the first fault comes with a
-// shortest list. A ledger cannot be copied: each state is reached by its list from the start.
+// shortest list. States that differ in the numbers of blocks, generations, keys or sessions alone,
+// or in the time, are one: what the ledger decides by the number of a block, where two were used at
+// the same time, is tried one way. A ledger cannot be copied: each state is reached by its list
+// from the start.
 SearchResult Search(const WorldOptions& options, const std::vector<Letter>& letters, uint32_t depth,
                     Reached& reached);
 

@@ -128,8 +128,8 @@ class World {
   void Take(uint8_t session, const std::vector<BlockRef>& blocks);
   void Drop(uint8_t session, uint32_t block);
   void Use(const AllocAnswer& answer);
-  // The call that waits, or the one at hand, where that is its id; else none.
-  std::optional<PendingCall>& PendingOf(PendingId id);
+  // The call that waits, or the one at hand, where that is its id; else null.
+  std::optional<PendingCall>* PendingOf(PendingId id);
   Slot* FindSlot(const SessionId& id);
   bool IsSame(const PendingCall& call) const;  // Its session is that of the slot still.
 

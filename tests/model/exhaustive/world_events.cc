@@ -54,10 +54,10 @@ void World::On(const AllocDone& event) {
     Expect(given == known, "a fill's call is answered with other blocks");
     return;
   }
-  std::optional<PendingCall>& pending = PendingOf(event.id);
-  Expect(pending.has_value(), "an answer to no call");
-  if (!pending.has_value()) return;
-  const PendingCall call = *std::exchange(pending, std::nullopt);
+  std::optional<PendingCall>* pending = PendingOf(event.id);
+  Expect(pending != nullptr, "an answer to no call");
+  if (pending == nullptr) return;
+  const PendingCall call = *std::exchange(*pending, std::nullopt);
   slots_[call.session].touched = now_;
   if (!event.result.ok()) return;
   if (call.release.has_value()) Drop(call.session, ToIndex(call.release->block));
@@ -67,10 +67,10 @@ void World::On(const AllocDone& event) {
 }
 
 void World::On(const FillNeeded& event) {
-  std::optional<PendingCall>& pending = PendingOf(event.id);
-  Expect(pending.has_value(), "a fill for no call");
-  if (!pending.has_value()) return;
-  PendingCall call = *std::exchange(pending, std::nullopt);
+  std::optional<PendingCall>* pending = PendingOf(event.id);
+  Expect(pending != nullptr, "a fill for no call");
+  if (pending == nullptr) return;
+  PendingCall call = *std::exchange(*pending, std::nullopt);
   if (call.release.has_value()) Drop(call.session, ToIndex(call.release->block));
   call.filled = event.zero;
   call.filled.insert(call.filled.end(), event.poison.begin(), event.poison.end());
@@ -176,10 +176,11 @@ void World::Use(const AllocAnswer& answer) {
   }
 }
 
-std::optional<World::PendingCall>& World::PendingOf(PendingId id) {
-  static std::optional<PendingCall> none;
-  if (starting_.has_value() && starting_->answer_to == id) return starting_;
-  return waiting_.has_value() && waiting_->answer_to == id ? waiting_ : none;
+std::optional<World::PendingCall>* World::PendingOf(PendingId id) {
+  for (std::optional<PendingCall>* call : {&starting_, &waiting_}) {
+    if (call->has_value() && (*call)->answer_to == id) return call;
+  }
+  return nullptr;
 }
 
 World::Slot* World::FindSlot(const SessionId& id) {
