@@ -90,6 +90,7 @@ server::ServiceContext Daemon::MakeContext(Daemon& daemon) {
           .processes = *daemon.processes_,
           .workers = daemon.workers_,
           .creation = daemon.executor_,
+          .gpus = daemon.executor_,
           .call_memory = daemon.call_memory_,
           .limits = daemon.limits_,
           .max_message_bytes = server::kMaxMessageBytes,
