@@ -13,6 +13,7 @@
 #include "client/kept_session.h"
 #include "core/error.h"
 #include "core/mutex.h"
+#include "tests/support/eventually.h"
 #include "tests/unit/client/fixture.h"
 
 namespace kvpool::client {
@@ -66,9 +67,11 @@ struct KeptFixture {
   }
 
   void Start() { daemon.emplace(directory.path().string()); }
+  // Ends the daemon, and waits until that is known.
   void Kill() {
     daemon.reset();
     std::filesystem::remove(directory.File("kvpool.sock.fd"));
+    KVPOOL_CHECK(test::Eventually([this] { return !kept->Current().ok(); }));
   }
   // Ends the session as a daemon does that had no answer to its pings.
   void Lose() { daemon->EndStreams(absl::UnavailableError("no answer to pings")); }
