@@ -19,6 +19,7 @@
 #include "core/layout/pool_layout.h"
 #include "proto/convert/layout_convert.h"
 #include "tests/fuzz/finding.h"
+#include "tests/support/send_all.h"
 #include "tests/unit/server_rpc/test_server.h"
 
 namespace kvpool::test {
@@ -108,18 +109,7 @@ Answer CallMethod(const std::shared_ptr<grpc::Channel>& channel, const std::stri
     }
     return ok;
   };
-  stream->StartCall(nullptr);
-  bool is_open = step();
-  for (const std::string& message : messages) {
-    if (!is_open) break;
-    const grpc::Slice slice(message);
-    stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
-    is_open = step();
-  }
-  if (is_open) {
-    stream->WritesDone(nullptr);
-    step();
-  }
+  SendAll(*stream, messages, step);
   for (bool is_first = true;; is_first = false) {
     grpc::ByteBuffer bytes;
     stream->Read(&bytes, nullptr);

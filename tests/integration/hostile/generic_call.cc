@@ -8,6 +8,7 @@
 #include "client/status_from_grpc.h"
 #include "core/check.h"
 #include "tests/integration/hostile/own_channel.h"
+#include "tests/support/send_all.h"
 
 namespace kvpool::test {
 
@@ -36,18 +37,7 @@ absl::Status GenericCaller::Call(const std::string& method,
     KVPOOL_CHECK(queue.Next(&tag, &ok));
     return ok;
   };
-  stream->StartCall(nullptr);
-  bool is_open = step();
-  for (const std::string& message : messages) {
-    if (!is_open) break;
-    const grpc::Slice slice(message);
-    stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
-    is_open = step();
-  }
-  if (is_open) {
-    stream->WritesDone(nullptr);
-    step();
-  }
+  SendAll(*stream, messages, step);
   grpc::ByteBuffer answer;
   do {
     answer.Clear();
